@@ -17,8 +17,9 @@ A round:
 
 A kill can fall anywhere. What is copied is what the copy holds: its last ID says where to go on. What of it lies behind
 the checkpoint may not have been read back: it is compared with the source, entry by entry where digests differ, before
-anything else is done. So is, with `trim`, what earlier runs copied and the source still has: a run trims nothing that
-it has not compared itself. The checkpoint is written before the first entry: a copy without one is somebody else's.
+anything else is done, by the next run or, where a connection alone broke off, by the next round. So is, with `trim`,
+what earlier runs copied and the source still has: a run trims nothing that it has not compared itself. The checkpoint
+is written before the first entry: a copy without one is somebody else's.
 """
 
 from __future__ import annotations
@@ -88,6 +89,8 @@ class StreamCopy:
         self._mark: Mark | None = None
         self._identity: bytes | None = None  # of the copy
         self._groups: list[GroupState] | None = None
+        self._begun = False  # behind its checkpoint the copy has nothing but what this run copied
+        self._window = NOTHING  # what was counted and is not read back yet
         self._samples: tuple[SourceEntry | None, SourceEntry | None] = (None, None)
 
     @property
@@ -156,6 +159,8 @@ class StreamCopy:
         else:
             check_source(self._server, self._mark, facts, self._options, self._checkpoints)
             self._check_copy()
+            if not self._take_up(reader, self._mark, facts):
+                return
         if self._mark is not None and (facts.first, facts.last) != self._samples:
             check_entries(self._server, self.copy, self._mark, facts)
             self._samples = facts.first, facts.last
@@ -205,15 +210,31 @@ class StreamCopy:
                 "that had not heard of the trim took its place"
             )
             mark = replace(mark, trimmed_to=first.prev() or MIN_ID)
+        return self._take_in(reader, mark)
+
+    def _take_in(self, reader: EntriesReader, mark: Mark) -> bool:
+        """Compares what the copy has behind its checkpoint, which takes it in. Returns whether it was not stopped."""
         last, following = self.copy.last_id(), mark.verified_to.next()
         tail = following is not None and following <= last
         compared = self._compare(reader, following, last) if tail and following else NOTHING
         if compared is None:
             return False
-        self._mark = mark
+        if tail and self._begun:
+            self._count(compared - self._window, None, last)  # frames of a reply that never was whole
+        self._mark, self._begun = mark, True
         if tail:
             self._verified(last, compared)
         return True
+
+    def _take_up(self, reader: EntriesReader, mark: Mark, facts: StreamFacts) -> bool:
+        """What a round that broke off has added and not read back is held against the source, as that of a killed run.
+
+        Returns whether it was not stopped.
+        """
+        if self.copy.last_id() <= mark.verified_to:
+            return True
+        check_copy(self._server, self.copy, mark, facts, self._checkpoints)
+        return self._take_in(reader, mark)
 
     def _check_copy(self) -> None:
         """Makes sure that the copy is there still, and no other; see `check_reached`."""
@@ -230,7 +251,7 @@ class StreamCopy:
     # --- copying ------------------------------------------------------------------------------------------------------
 
     def _copy(self, reader: EntriesReader, facts: StreamFacts) -> None:
-        window, opened = Digest(), time.monotonic()
+        self._window, opened = NOTHING, time.monotonic()
         after = self.copy.last_id()
         before = after
         ahead = self._options.rate is None
@@ -241,16 +262,16 @@ class StreamCopy:
                     self._add(frame)
                 if batch is None or batch.last_id is None:
                     continue
-                window += batch.digest
+                self._window += batch.digest
                 after = batch.last_id
                 self._count(batch.digest, batch.first_id, batch.last_id)
                 if (
-                    window.entries >= _WINDOW_ENTRIES
-                    or window.size_bytes >= _WINDOW_BYTES
+                    self._window.entries >= _WINDOW_ENTRIES
+                    or self._window.size_bytes >= _WINDOW_BYTES
                     or time.monotonic() - opened >= _WINDOW_S
                 ):
-                    self._read_back(before, after, window)
-                    window, before, opened = Digest(), after, time.monotonic()
+                    self._read_back(before, after, self._window)
+                    before, opened = after, time.monotonic()
                 self._pace.passed(batch.digest.entries, self._stop)
                 if self._stop.is_set():
                     break
@@ -263,8 +284,8 @@ class StreamCopy:
             ) from None
         finally:
             replies.close()
-        if window.entries:
-            self._read_back(before, after, window)
+        if self._window.entries:
+            self._read_back(before, after, self._window)
         elif self._lease is not None:
             self._trim()  # groups may have acknowledged what held it back
 
@@ -307,6 +328,7 @@ class StreamCopy:
     def _verified(self, upto: EntryID, digest: Digest) -> None:
         assert self._mark is not None
         self._check_copy()
+        self._window = NOTHING
         self._mark = self._mark.with_verified(upto, digest)
         save(self._checkpoints, self._mark)
         self._trim()

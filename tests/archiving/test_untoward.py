@@ -60,16 +60,18 @@ def test_a_copied_store_is_not_taken_for_the_one_it_was_copied_from(world: World
 # --- connections ------------------------------------------------------------------------------------------------------
 
 
-def broken(monkeypatch: pytest.MonkeyPatch, key: bytes, breaks: int) -> list[bytes]:
-    """The connection that reads a stream breaks off so many times; the keys of which it did."""
+def broken(monkeypatch: pytest.MonkeyPatch, key: bytes, breaks: int, *, after: int = 0) -> list[bytes]:
+    """The connection that reads a stream breaks off so often, after so many questions; the keys of which it did."""
     done: list[bytes] = []
+    asked: list[bytes] = []
     real = EntriesReader._ask
 
     def ask(self: EntriesReader, name: bytes, *words: Any) -> None:
         real(self, name, *words)
-        if name == key and len(done) < breaks:
+        asked.append(name)
+        if name == key and len(asked) > after and len(done) < breaks:
             done.append(name)
-            self._connection._sock.shutdown(2)
+            self._connection._sock.close()  # shut down, it would still give what had come by then
 
     monkeypatch.setattr(EntriesReader, "_ask", ask)
     return done
@@ -84,6 +86,48 @@ def test_a_connection_that_breaks_off_is_made_anew(world: World, monkeypatch: py
     assert {name: report["entries"] for name, report in reports.items()} == {"a": 20, "b": 20}
     assert "tried again" in reports["a"]["notes"][0]
     assert reports["b"]["notes"] == []
+
+
+@pytest.mark.parametrize("after", [2, 3])
+@pytest.mark.parametrize("words", [(), ("--trim",)])
+def test_what_was_copied_before_a_connection_broke_off_is_held_against_the_source(
+    world: World, monkeypatch: pytest.MonkeyPatch, after: int, words: tuple[str, ...]
+) -> None:
+    """It was never read back, was in no digest, and the next round told of as many entries that others had trimmed."""
+    made = world.fill("a", 600)
+    assert broken(monkeypatch, b"a", 1, after=after) == []
+    report = world.archive(*words)["a"]
+    assert (report["findings"], report["error"]) == ([], None)
+    assert "tried again" in report["notes"][0]
+    assert report["entries"] == report["verified_entries"] == len(made)
+    assert world.copy("a") == made
+    with diskstream.open(world.directory) as store:
+        assert report["digest"] == str(store.stream("a").digest("-", "+"))
+
+
+def test_frames_of_a_reply_that_broke_off_are_held_against_the_source(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reply of large entries is handed over in parts, of which a batch that never was whole knew nothing."""
+    for number in range(1, 51):
+        world.client.xadd("a", {"small": number}, f"{number}-1")
+    for number in range(51, 91):
+        world.client.xadd("a", {"large": b"x" * (400 << 10)}, f"{number}-1")
+    seen: list[int] = []
+    real = EntriesReader._take
+
+    def take(self: EntriesReader, *given: Any) -> Any:
+        frames, batch = real(self, *given)
+        if frames and batch is None and not seen:
+            seen.append(sum(frame.rows for frame in frames))
+            self._connection._sock.close()
+        return frames, batch
+
+    monkeypatch.setattr(EntriesReader, "_take", take)
+    report = world.archive()["a"]
+    assert seen
+    assert report["findings"] == []
+    assert report["entries"] == report["verified_entries"] == len(world.copy("a")) == 90
 
 
 def test_one_that_breaks_off_each_time_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
