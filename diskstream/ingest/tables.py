@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -57,9 +57,11 @@ def load_tables(
     digest = 0
     for source in sources:
         with _reading(source, report):
-            digest = _told_by(Path(source.path), digest)
-            for found in _batches(Path(source.path), table_format(source)):
-                batch, ids = _told_apart(found)
+            path, kind = Path(source.path), table_format(source)
+            digest = _told_by(path, digest)
+            timed = _says_times_of_ids(path, kind)
+            for found in _batches(path, kind):
+                batch, ids = _told_apart(found, timed=timed)
                 for begin in range(0, batch.num_rows, _ROWS_AT_ONCE):
                     part = batch.slice(begin, _ROWS_AT_ONCE)
                     if not resumption.rows:
@@ -86,10 +88,10 @@ def _told_by(path: Path, before: int) -> int:
     return crc32(b"%d %d;" % (status.st_size, status.st_mtime_ns), before)
 
 
-def _told_apart(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
+def _told_apart(batch: pa.RecordBatch, *, timed: bool) -> tuple[pa.RecordBatch, str]:
     """The batch with a prefix for columns that are fields though `Stream.add_arrow` leaves out such names; and its IDs.
 
-    What is no ID of the row, nor its time once more, is data, whatever it is called. (`stream` is not.)
+    What is no ID of the row, nor its time once more (`timed`), is data, whatever it is called. (`stream` is not.)
     """
     pa = import_arrow("an import of tables")
     names = batch.schema.names
@@ -98,7 +100,7 @@ def _told_apart(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
     in_parts = {"id_ms", "id_seq"} <= set(names)
     in_text = "id" in names and any(is_text(batch["id"].type) for is_text in texts)
     used = {"id_ms", "id_seq"} if in_parts else {"id"} if in_text else set()
-    if in_parts and "ts" in names and _is_time_of(batch["ts"], batch["id_ms"]):
+    if in_parts and timed:
         used.add("ts")
     for name in sorted(used & {"id_ms", "id_seq"}):
         _check_not_negative(batch[name], name)
@@ -118,6 +120,15 @@ def _check_not_negative(numbers: pa.Array, name: str) -> None:
     least = numbers.drop_null().to_numpy(zero_copy_only=False).min(initial=0)
     if least < 0:
         raise diskstream.ArgumentError(f"the column {name!r} has {least}, and no ID is below zero")
+
+
+def _says_times_of_ids(path: Path, kind: str | None) -> bool:
+    """Whether a column `ts` is no field: in all rows of a file, or else in some of them it would be one."""
+    columns = ("id_ms", "id_seq", "ts")
+    return all(
+        {*columns} <= set(batch.schema.names) and _is_time_of(batch["ts"], batch["id_ms"])
+        for batch in _batches(path, kind, columns)
+    )
 
 
 def _is_time_of(times: pa.Array, id_ms: pa.Array) -> bool:
@@ -176,13 +187,14 @@ def _reading(source: Source, report: LoadReport) -> Iterator[None]:
     raise error
 
 
-def _batches(path: Path, kind: str | None) -> Iterator[pa.RecordBatch]:
+def _batches(path: Path, kind: str | None, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """The batches of a file; of Parquet these columns alone, as far as there are such."""
     pa = import_arrow("an import of tables")
     if kind == "parquet":
         import pyarrow.parquet as pq  # optional, as pyarrow is
 
         with pq.ParquetFile(path) as file:
-            yield from file.iter_batches(batch_size=_ROWS_AT_ONCE)
+            yield from file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=columns)
         return
     with pa.OSFile(str(path), "rb") as file:
         if file.read(len(_MAGIC)) == _MAGIC:

@@ -76,6 +76,17 @@ def test_the_time_of_an_id_said_once_more_is_no_field(tmp_path: Path) -> None:
     assert imported(table, tmp_path, parquet) == [("1-1", {b"v": b"x"}), ("2-2", {b"v": b"y"})]
 
 
+@pytest.mark.parametrize("write", [arrow, parquet])
+@pytest.mark.parametrize("odd", [0, 15_000])
+def test_what_is_a_field_in_one_row_is_one_in_all(tmp_path: Path, write: Callable[[Any, Path], Path], odd: int) -> None:
+    """Of some thousand rows at a time it was asked whether `ts` says the time of their IDs: there it was left out."""
+    numbers = list(range(20_000))
+    times = [number + (number == odd) for number in numbers]
+    columns = {"id_ms": numbers, "id_seq": [1] * len(numbers), "ts": pa.array(times, pa.timestamp("ms"))}
+    entries = imported(pa.table({**columns, "v": ["x"] * len(numbers)}), tmp_path, write)
+    assert [sorted(fields) for _, fields in entries] == [[b"ts", b"v"]] * len(numbers)
+
+
 ODD = [(b"id_ms", b"1"), (b"id_seq", b"2"), (b"id", b"3"), (b"ts", b"4"), (b"stream", b"5"), (b"fields", b"6")]
 
 
