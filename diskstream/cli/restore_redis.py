@@ -48,12 +48,7 @@ def restore_to_redis(
             asked: dict[str, Any] = {"key": key, "start": start, "end": end, "replace": replace}
             keys = {name: name if key is None else key for name in wanted}
             if dry_run:
-                plans: list[RestorePlan] = []
-                for name in wanted:
-                    try:
-                        plans.append(plan_restore(store.stream(name), server, **asked))
-                    except diskstream.CorruptionError as error:
-                        _say_refused(name, keys[name], error, as_json=as_json)
+                plans = _planned(store, server, keys, asked, as_json=as_json)
                 _say_plans(plans, len(wanted), as_json=as_json)
                 return
             taken = (
@@ -68,11 +63,11 @@ def restore_to_redis(
                 for name in wanted:
                     try:
                         report = restore_stream(store.stream(name), server, stop=stop, **asked, **progress)
-                    except (diskstream.ChangedError, diskstream.CorruptionError) as error:  # says nothing of the others
-                        refused += 1
-                        _say_refused(name, keys[name], error, as_json=as_json)
-                        continue
                     except diskstream.DiskstreamError as error:
+                        if _is_of_stream(error, server):
+                            refused += 1
+                            _say_refused(name, keys[name], error, as_json=as_json)
+                            continue
                         if as_json:
                             _write_refused(name, keys[name], error)
                         raise
@@ -83,6 +78,27 @@ def restore_to_redis(
             server.close()
     if refused:
         raise Failure(f"{refused:,} of {number_of(len(wanted), 'stream was', 'streams were')} not restored: see above")
+
+
+def _planned(
+    store: diskstream.Store, server: Server, keys: dict[bytes, bytes], asked: dict[str, Any], *, as_json: bool
+) -> list[RestorePlan]:
+    plans: list[RestorePlan] = []
+    for name, key in keys.items():
+        try:
+            plans.append(plan_restore(store.stream(name), server, **asked))
+        except diskstream.DiskstreamError as error:
+            if not _is_of_stream(error, server):
+                raise
+            _say_refused(name, key, error, as_json=as_json)
+    return plans
+
+
+def _is_of_stream(error: diskstream.DiskstreamError, server: Server) -> bool:
+    """Whether an error says nothing of the others: not what the Redis refuses, but also that a cold part is gone."""
+    if isinstance(error, diskstream.ChangedError | diskstream.CorruptionError):
+        return True
+    return isinstance(error, diskstream.RemoteError) and error.where != server.shown
 
 
 def _say(report: RestoreReport, *, as_json: bool) -> None:

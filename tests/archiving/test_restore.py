@@ -259,6 +259,26 @@ def test_a_stream_that_is_damaged_keeps_no_other_from_coming_back(world: World) 
     assert [world.client.exists(name) for name in "abc"] == [1, 0, 1]
 
 
+def test_a_stream_whose_cold_part_is_gone_keeps_no_other_from_coming_back(world: World) -> None:
+    """The others ended with it, though the Redis and all of their entries were there."""
+    place = world.directory.with_name("cold")
+    with diskstream.open(world.directory, seal="manual") as store:
+        for name in "abc":
+            for number in range(3):
+                store.stream(name).add({"n": number})
+                store.stream(name).seal()
+    world.run("cold", "move", "b", "--dir", str(world.directory), "--to", f"file://{place}", "--keep-entries", "1")
+    next(place.rglob("*.seg")).unlink()
+    command = ("restore", "--to", world.url, "--dir", str(world.directory))
+    dry = world.run(*command, "--dry-run", code=1)
+    assert [line.split()[-1] for line in dry.stdout.splitlines()] == ["a", "c"]
+    for told in (dry.stderr, world.run(*command, code=1).stderr):
+        assert "b: not restored: " in told
+        assert ".seg is not there any more" in told
+        assert "1 of 3 streams" in told
+    assert [world.client.exists(name) for name in "abc"] == [1, 0, 1]
+
+
 def test_a_stream_that_is_named_twice_is_restored_once(world: World) -> None:
     """The second time it was replaced by itself, and told as a second stream."""
     archived(world)
