@@ -136,14 +136,18 @@ def check_server_is_same(server: Server, mark: Mark, options: ArchiveOptions) ->
     Raises:
         ChangedError: it is another one, or another database of it.
     """
-    # The name of a server may change, its replication ID may; another database of it is another source.
-    same = mark.source == server.shown or (
-        mark.database == server.database and set(mark.replication_ids) & set(server.facts.replication_ids)
-    )
-    if not same and not options.accept_changed:
+    # The name of a server may change, its replication ID may; another database of it is another source. An address
+    # need not tell: of a socket, or behind a ?, the number of the database is in the part that is not shown.
+    same = mark.source == server.shown
+    if mark.database == server.database and (same or set(mark.replication_ids) & set(server.facts.replication_ids)):
+        return
+    if not options.accept_changed:
+        other = f"{mark.source}, which is another server"
+        if same:
+            other = f"database {mark.database} of it, and this is {server.database}"
         raise ChangedError(
             server.shown,
-            f"the copy of {quoted(mark.stream)} was made from {mark.source}, which is another server",
+            f"the copy of {quoted(mark.stream)} was made from {other}",
             "archive to another directory (--to); if it is the same data at a new address, give --accept-changed once",
         )
 

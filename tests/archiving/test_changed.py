@@ -137,6 +137,24 @@ def test_another_database_of_the_same_server_is_another_source(world: World) -> 
             client.flushdb()
 
 
+def test_a_database_that_is_named_behind_the_address_is_told_from_another(world: World) -> None:
+    """Both addresses are shown as one, so streams of two databases became one copy, and the second was trimmed."""
+    world.fill("s", 10)
+    behind = world.url.removesuffix("/9")
+    one = World(f"{behind}?db=9", world.client, world.directory)
+    one.archive(key="s")
+    with redis.Redis.from_url(f"{behind}?db=8") as client:
+        try:
+            other = World(f"{behind}?db=8", client, world.directory)
+            other.fill("s", 20, first=100)
+            assert "was made from database 9 of it, and this is 8" in finding(other, "--trim")
+            assert client.xlen("s") == 20
+        finally:
+            client.flushdb()
+    one.fill("s", 5, first=11)
+    assert one.archive(key="s")["s"]["entries"] == 5
+
+
 def test_another_server_is_not_taken_for_the_first(world: World, second: redis.Redis) -> None:
     world.fill("s", 10)
     world.archive()
