@@ -96,6 +96,7 @@ def telling(url: str, doing: str) -> Iterator[None]:
         (redis.AuthenticationError, "it wants another password", "redis://USER:PASSWORD@HOST:PORT/DB"),
         (redis.exceptions.BusyLoadingError, "it is loading its data set", "run this again when it has finished"),
         (redis.exceptions.ReadOnlyError, "it is a replica, which takes no writes", "name the primary"),
+        (redis.exceptions.MasterDownError, "it is a replica whose primary is away", "run this again when it has one"),
         (redis.exceptions.OutOfMemoryError, "it is out of memory", "make room there: raise maxmemory, or trim"),
         (redis.TimeoutError, "it did not answer in time", "run this again: it goes on where it stopped"),
         (redis.exceptions.NoPermissionError, "its ACL forbids this", "grant this user the commands and the keys"),
@@ -122,6 +123,8 @@ def telling(url: str, doing: str) -> Iterator[None]:
 
 def _said_otherwise(url: str, said: str) -> tuple[str, str] | None:
     """What a refusal means that its words tell, and its kind does not; and what to do."""
+    if _is_busy(said):
+        return "it is busy with a script", "run this again when that has ended"
     if said.startswith(("NOAUTH", "HELLO must")) or "Authentication required" in said:
         return "it wants a password", "redis://USER:PASSWORD@HOST:PORT/DB"
     if "DB index is out of range" in said:
@@ -135,12 +138,20 @@ def _said_otherwise(url: str, said: str) -> tuple[str, str] | None:
     return None
 
 
+def _is_busy(said: str) -> bool:
+    """Whether a server refuses whatever it is asked until a script has ended. Of a pipeline other words come first."""
+    return said.rpartition("caused error: ")[2].startswith("BUSY ")
+
+
 def is_passing(error: RemoteError) -> bool:
-    """Whether the same may be done a moment later: the connection broke off, or it took too long."""
+    """Whether the same may be done a moment later: the connection broke off, it took too long, or is busy."""
     import redis
 
-    return isinstance(error.__cause__, redis.ConnectionError | redis.TimeoutError) and not isinstance(
-        error.__cause__, redis.AuthenticationError
+    cause = error.__cause__
+    if isinstance(cause, redis.ResponseError):
+        return isinstance(cause, redis.exceptions.MasterDownError) or _is_busy(str(cause))
+    return isinstance(cause, redis.ConnectionError | redis.TimeoutError) and not isinstance(
+        cause, redis.AuthenticationError
     )
 
 

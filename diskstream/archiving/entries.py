@@ -146,6 +146,7 @@ def refusal(text: str) -> Exception:
 
     kinds: dict[str, type[Exception]] = {
         "LOADING": redis.exceptions.BusyLoadingError,
+        "MASTERDOWN": redis.exceptions.MasterDownError,
         "NOAUTH": redis.AuthenticationError,
         "NOPERM": redis.exceptions.NoPermissionError,
         "OOM": redis.exceptions.OutOfMemoryError,

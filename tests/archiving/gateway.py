@@ -7,11 +7,15 @@ import threading
 
 import hiredis
 
-LOADING = b"-LOADING Redis is loading the dataset in memory\r\n"
+ANSWERS = {
+    "loading": b"-LOADING Redis is loading the dataset in memory\r\n",
+    "busy": b"-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n",
+    "masterdown": b"-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.\r\n",
+}
 
 
 class Gateway:
-    """Passes on what comes; as it is turned it answers -LOADING, answers nothing, or hangs up."""
+    """Passes on what comes; as it is turned it answers one of `ANSWERS`, answers nothing, or hangs up."""
 
     def __init__(self, host: str, port: int) -> None:
         self._to = host, port
@@ -23,7 +27,7 @@ class Gateway:
         threading.Thread(target=self._let_in, daemon=True).start()
 
     def turn(self, mode: str) -> None:
-        """`through`, `loading`, `silent` or `away`; whoever is connected is cut off, as when a server starts anew."""
+        """`through`, one of `ANSWERS`, `silent` or `away`; whoever is connected is cut off, as by a new start."""
         with self._mutex:
             self._mode = mode
             ends = list(self._open)
@@ -51,7 +55,7 @@ class Gateway:
             if mode == "through":
                 self._pass_on(client)
             elif mode != "away":
-                self._put_off(client, LOADING if mode == "loading" else b"")
+                self._put_off(client, ANSWERS.get(mode, b""))
         with self._mutex:
             self._open.discard(client)
 

@@ -44,6 +44,7 @@ def short_rests(monkeypatch: pytest.MonkeyPatch) -> None:
         ("loading", "it is loading its data set (Redis is loading the dataset in memory) hint: run this again when"),
         ("away", "the connection failed"),
         ("silent", "it did not answer in time"),
+        ("busy", "it is busy with a script (BUSY Redis is busy running a script."),
     ],
 )
 def test_without_follow_it_is_an_error_with_a_way_out(behind: World, gateway: Gateway, mode: str, said: str) -> None:
@@ -96,6 +97,8 @@ def following(world: World, **options: Any) -> Iterator[Followed]:
         ("loading", "it is loading its data set"),
         ("away", "the connection failed"),
         ("silent", "it did not answer in time"),
+        ("busy", "it is busy with a script"),  # of somebody's: the archive ended for good
+        ("masterdown", "it is a replica whose primary is away"),
     ],
 )
 def test_who_follows_waits_for_a_source_that_comes_back(behind: World, gateway: Gateway, mode: str, why: str) -> None:
