@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 TABLES: Final = {".arrow": "arrow", ".feather": "arrow", ".parquet": "parquet"}
 """Names of files end so."""
 
-_RESERVED: Final = ("id_ms", "id_seq", "id", "ts")
+_RESERVED: Final = ("id_ms", "id_seq", "id", "stream", "ts")
 _MAGIC: Final = b"ARROW1"  # of an Arrow file; a stream has none
 _STREAM_END: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _ROWS_AT_ONCE: Final = 8192
@@ -91,7 +91,8 @@ def _told_by(path: Path, before: int) -> int:
 def _told_apart(batch: pa.RecordBatch, *, timed: bool) -> tuple[pa.RecordBatch, str]:
     """The batch with a prefix for columns that are fields though `Stream.add_arrow` leaves out such names; and its IDs.
 
-    What is no ID of the row, nor its time once more (`timed`), is data, whatever it is called. (`stream` is not.)
+    What is no ID of the row, nor its time once more (`timed`), is data, whatever it is called. So is `stream`, but
+    beside IDs in two columns or a list of fields: of which stream a row was, exports say there.
     """
     pa = import_arrow("an import of tables")
     names = batch.schema.names
@@ -102,10 +103,12 @@ def _told_apart(batch: pa.RecordBatch, *, timed: bool) -> tuple[pa.RecordBatch, 
     used = {"id_ms", "id_seq"} if in_parts else {"id"} if in_text else set()
     if in_parts and timed:
         used.add("ts")
+    if in_parts or ("fields" in names and types.is_nested(batch["fields"].type)):
+        used.add("stream")
     for name in sorted(used & {"id_ms", "id_seq"}):
         _check_not_negative(batch[name], name)
     renamed = [f"field:{name}" if name in _RESERVED and name not in used else name for name in names]
-    return batch.rename_columns(renamed), "columns" if used else "auto"
+    return batch.rename_columns(renamed), "columns" if in_parts or in_text else "auto"
 
 
 def _check_not_negative(numbers: pa.Array, name: str) -> None:
