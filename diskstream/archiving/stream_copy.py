@@ -337,29 +337,37 @@ class StreamCopy:
         mark = self._mark
         if self._lease is None or mark is None or mark.verified_to <= mark.trimmed_to:
             return
-        done = trim_source(
-            self._server,
-            self._lease,
-            self.copy,
-            behind=mark.trimmed_to,
-            upto=mark.verified_to,
-            least_added=None if mark.drained_added is None else max(0, mark.drained_added),
-            unacknowledged=self._options.trim_unacknowledged,
-            held_back=self.report.held_back,
-        )
+        try:
+            done = trim_source(
+                self._server,
+                self._lease,
+                self.copy,
+                behind=mark.trimmed_to,
+                upto=mark.verified_to,
+                least_added=None if mark.drained_added is None else max(0, mark.drained_added),
+                unacknowledged=self._options.trim_unacknowledged,
+                held_back=self.report.held_back,
+                on_step=self._went,
+            )
+        finally:  # also what went before the connection broke off
+            before, mark = mark, self._mark or mark
+            if mark != before:
+                save(self._checkpoints, mark)
         if done.entries and not self._lease.holds(self.key):
             self._lease.take(self.key, self._stop)  # there may be room for it now
-        self.report.trimmed += done.entries
-        self.report.source_entries = max(0, self.report.source_entries - done.entries)
         self.report.held_back = done.held_back
-        if done.to is not None and done.to > mark.trimmed_to:
-            self._mark = mark = replace(mark, trimmed_to=done.to, trimmed=mark.trimmed + done.entries)
-            save(self._checkpoints, mark)
         newest = self._samples[1]
         if mark.trimmed_to.next() == MAX_ID and newest is not None and newest.id == MAX_ID:
             self.report.note(
                 f"its entry {MAX_ID} is not trimmed: a trim names the first ID that stays; XDEL takes it away"
             )
+
+    def _went(self, entries: int, upto: EntryID) -> None:
+        assert self._mark is not None
+        self.report.trimmed += entries
+        self.report.source_entries = max(0, self.report.source_entries - entries)
+        reached = max(upto, self._mark.trimmed_to)
+        self._mark = replace(self._mark, trimmed_to=reached, trimmed=self._mark.trimmed + entries)
 
     # --- what is not entries ------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ The checksum of entries is a chain: S of nothing is '', and for each hundred ent
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -139,6 +139,7 @@ def trim_source(
     least_added: int | None,
     unacknowledged: bool,
     held_back: bool = False,
+    on_step: Callable[[int, EntryID], None] | None = None,
 ) -> Trimmed:
     """Trims the source of a copy, in steps, up to `upto`, which was read back.
 
@@ -152,6 +153,7 @@ def trim_source(
         least_added: the count of entries added at the source cannot be below this; None: not known.
         unacknowledged: whether also what groups still need may go.
         held_back: whether groups held it back the last time. Then the copy is not read before something can go.
+        on_step: called with the entries that a step took away, and up to where all are gone by then.
 
     Raises:
         ChangedError: the stream is not the one that was copied, or another archiver trims it.
@@ -192,6 +194,8 @@ def trim_source(
             reached, removed = EntryID(found), int(told)
             entries += removed
             done = max(done, reached.prev() or done)
+            if on_step is not None:
+                on_step(removed, done)
             held_back = reached < whole and not removed
     return Trimmed(entries, done if done > behind else None, held_back)
 

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 
 import diskstream
-from diskstream.archiving import ArchiveOptions, Archiver, Server, leasing, outages
+from diskstream.archiving import ArchiveOptions, Archiver, Server, leasing, outages, trimming
 from diskstream.archiving import archiver as archiving
 from diskstream.archiving.entries import EntriesReader
 from diskstream.archiving.restoring import _Restore
 from diskstream.checkpoints import Checkpoints
+from diskstream.errors import RemoteError
 from diskstream.mirroring import mirror_groups
 from diskstream.store_files import store_uuid
 from tests.archiving.test_archive import until
@@ -128,6 +130,30 @@ def test_frames_of_a_reply_that_broke_off_are_held_against_the_source(
     assert seen
     assert report["findings"] == []
     assert report["entries"] == report["verified_entries"] == len(world.copy("a")) == 90
+
+
+def test_what_was_trimmed_before_a_connection_broke_off_is_counted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of all steps of a trim that did not come to its end the report and the checkpoint knew nothing."""
+    monkeypatch.setattr(trimming, "STEP_ENTRIES", 10)
+    world.fill("a", 50)
+    trims: list[str] = []
+    real = Server.call
+
+    def call(self: Server, doing: str, *words: Any) -> Any:
+        if doing.startswith("trim the stream"):
+            trims.append(doing)
+            if len(trims) == 4:
+                raise RemoteError(self.shown, "the connection failed") from redis.ConnectionError("it broke off")
+        return real(self, doing, *words)
+
+    monkeypatch.setattr(Server, "call", call)
+    report = world.archive("--trim")["a"]
+    assert (report["trimmed"], report["trimmed_to"], report["source_entries"]) == (50, "50-1", 0)
+    assert world.client.xlen("a") == 0
+    facts = json.loads(next((world.directory / "archives").glob("*.json")).read_text())
+    assert (facts["trimmed_entries"], facts["trimmed_to"]) == (50, "50-1")
 
 
 def test_one_that_breaks_off_each_time_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
