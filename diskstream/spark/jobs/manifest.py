@@ -270,5 +270,10 @@ def commit(place: Place, made: Manifest, job: str) -> None:
         ArchiveChangedError: another job was quicker.
         StorageError: whether it became the latest is not known; what it names must be left alone.
     """
+    # A number comes free again when its version was replaced for longer than the grace time: a job that took so long
+    # would make it anew, below the latest, where nobody reads it.
+    newer = next((each for each in reversed(versions(place)) if each >= made.version), None)
+    if newer is not None:
+        raise ArchiveChangedError(place.root, newer)
     if not place.create(_path(made.version), made.encode(), job):
         raise ArchiveChangedError(place.root, made.version)
