@@ -7,9 +7,10 @@ the round that was not complete; once complete, it does nothing any more.
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import diskstream
 from diskstream import leases
 from diskstream.checked_json import checked, with_check
-from diskstream.errors import ArgumentError, StorageError
+from diskstream.errors import ArgumentError, ChangedError, StorageError
 from diskstream.ids import EntryID, parse_end, parse_start
 from diskstream.options import streams_within_descriptors
 from diskstream.spark.commit import Manifest, commit, last_done
@@ -41,7 +42,7 @@ from diskstream.spark.rows import Target
 from diskstream.spark.staging import StagedFile, discard, make_folders, stage
 from diskstream.store import Store
 from diskstream.stream import Stream
-from diskstream.system_calls import read_small
+from diskstream.system_calls import lock_now, read_small, wrapped
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -293,6 +294,7 @@ def run(spark: "SparkSession | None", settings: ReplaySettings) -> ReplaySummary
 
     Raises:
         ArgumentError: no such source; IDs that a target stream has passed; a name that another replay has.
+        ChangedError: another run of this replay is at work.
         NoSuchStreamError, CorruptionError, ArchiveError, StorageError: see `diskstream.errors`.
     """
     settings.check()
@@ -301,8 +303,8 @@ def run(spark: "SparkSession | None", settings: ReplaySettings) -> ReplaySummary
         return _dry(replace(settings, dry_run=True), began)
     if not (Path(settings.target) / "store.json").exists():
         _planned(replace(settings, dry_run=True))  # what cannot be replayed makes no store
-    with diskstream.open(settings.target, max_open_streams=streams_within_descriptors()) as store:
-        folder = _folder(settings)
+    folder = _folder(settings)
+    with diskstream.open(settings.target, max_open_streams=streams_within_descriptors()) as store, _alone(folder):
         if _is_complete(folder, settings):
             return replace(_summary(settings, [], 0, (0, began)), complete_before=True)
         is_new = not (folder / _PLAN).exists()
@@ -330,6 +332,39 @@ def _folder(settings: ReplaySettings) -> Path:
     return Path(settings.target) / "replays" / hashlib.sha256(settings.writer.encode()).hexdigest()
 
 
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Nobody else carries this replay out meanwhile. Two that plan it at once may cut its rounds in different places,
+    as their source has grown in between: of the rounds that one of them commits the other has other numbers.
+
+    Raises:
+        ChangedError: somebody does.
+        StorageError: the disk said no.
+    """
+    make_folders(folder)
+    with wrapped(folder, "open"):
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if not lock_now(fd, folder) or not _is_at(fd, folder):
+            hint = "let it end, then run this again: it goes on where that one stopped"
+            raise ChangedError(str(folder), "another run of this replay is at work", hint)
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # it holds the plan, or says that the replay is complete; or others are there
+                folder.rmdir()
+                folder.parent.rmdir()
+    finally:
+        os.close(fd)
+
+
+def _is_at(fd: int, folder: Path) -> bool:
+    """Whether an open folder has its name still: that it was locked says nothing once it is removed."""
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(fd), folder.stat())
+    return False
+
+
 def _dry(settings: ReplaySettings, began: float) -> ReplaySummary:
     if _is_complete(_folder(settings), settings):
         return replace(_summary(settings, [], 0, (0, began)), complete_before=True)
@@ -346,8 +381,6 @@ def _begin(store: Store, folder: Path, settings: ReplaySettings, plan: list[Work
         _check_targets(store, settings, plan)
     except BaseException:
         (folder / _PLAN).unlink(missing_ok=True)
-        with suppress(OSError):
-            folder.rmdir()
         _release(plan)
         raise
 
