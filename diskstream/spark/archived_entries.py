@@ -18,7 +18,7 @@ from diskstream.ids import EntryID
 from diskstream.plurals import number_of
 from diskstream.spark import versions
 from diskstream.spark.collecting import spare_the_collector
-from diskstream.spark.jobs.manifest import FOLDER, ArchivedFile, Shape, latest
+from diskstream.spark.jobs.manifest import FOLDER, ArchivedFile, Shape, latest, there
 from diskstream.spark.jobs.part_reading import checked_part, rows_within, shown, verify_part
 from diskstream.spark.jobs.parts import CORRUPT
 from diskstream.spark.jobs.place import Place
@@ -80,7 +80,7 @@ def archived_columns(path: str) -> tuple[tuple[str, str], ...]:
     Raises:
         ArchiveError, NewerFormatError, StorageError: its manifest cannot be read.
     """
-    return latest(Place(path)).shape.columns
+    return there(Place(path)).shape.columns
 
 
 def plan_archive(options: ReadOptions, plan: Plan) -> list[ArchivePartition]:
@@ -91,7 +91,7 @@ def plan_archive(options: ReadOptions, plan: Plan) -> list[ArchivePartition]:
         ArgumentError: columns that the archive has not, or a bound for a stream that is not read.
     """
     place = Place(options.path)
-    base = latest(place)
+    base = there(place)
     _check(options, plan, base.shape)
     base.check_has(options.streams, place.root)
     names = list(options.streams) or [name for name in sorted(base.streams) if is_chosen(name, options)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import diskstream
 from diskstream.errors import ArchiveError, ArgumentError
-from diskstream.ids import EntryID, parse_end, parse_start
+from diskstream.ids import MAX_ID, EntryID, parse_end, parse_start
 from diskstream.spark.jobs.archive_plan import (
     ArchivePlan,
     ArchiveSettings,
@@ -24,9 +24,9 @@ from diskstream.spark.jobs.archive_plan import (
 )
 from diskstream.spark.jobs.connect import cores_of
 from diskstream.spark.jobs.folders import cut, folder_of
-from diskstream.spark.jobs.garbage import Garbage, check_grace, collect, collect_behind, running
+from diskstream.spark.jobs.garbage import Garbage, check_grace, collect, collect_behind, nobodys, running
 from diskstream.spark.jobs.leasing import leased
-from diskstream.spark.jobs.manifest import ArchivedFile, Manifest, by_stream, latest
+from diskstream.spark.jobs.manifest import FOLDER, ArchivedFile, Manifest, by_stream, latest
 from diskstream.spark.jobs.names_among import NamesAmong
 from diskstream.spark.jobs.outcome import Guarded
 from diskstream.spark.jobs.part_reading import verify_part
@@ -164,7 +164,7 @@ def run(spark: "SparkSession | None", settings: ArchiveSettings) -> ArchiveSumma
         ArgumentError: settings that contradict each other, or the archive.
         NoSuchStreamError, NotAStoreError: what was named is not there.
         ArchiveChangedError: another job has committed to the archive meanwhile; of this run nothing is left.
-        ArchiveError: the archive is damaged, or is of another store.
+        ArchiveError: the archive is damaged, has lost its manifest, or is of another store.
         StorageError: the disk said no, here or in a task; of this run nothing is left.
     """
     began = time.monotonic()
@@ -179,6 +179,8 @@ def run(spark: "SparkSession | None", settings: ArchiveSettings) -> ArchiveSumma
     with open_for_planning(settings.store) as store:
         chosen = ReadOptions(streams=settings.streams, stream_pattern=settings.pattern)
         names = chosen_streams(store, chosen)
+        if not base.version:
+            _check_manifest_is_not_lost(place, store)
         if spark is None or settings.dry_run:
             settings = replace(settings, dry_run=True)
             plan = plan_streams(settings, base, shape, store, names)
@@ -221,6 +223,26 @@ def _check_apart(root: Path, *, new: bool) -> None:
     around = next((each for each in root.resolve().parents if new and (each / "store.json").exists()), None)
     if around is not None:
         raise ArgumentError(f"{root} is in {around}, a store or a backup of one: an archive has a folder of its own")
+
+
+def _check_manifest_is_not_lost(place: Place, store: Store) -> None:
+    """What looks like a new archive may be one whose folder `_manifest` was left behind, as by a copy that takes names
+    with an underscore for hidden: all files of its rows would go as garbage, those of entries that were trimmed too.
+
+    Raises:
+        ArchiveError: there are files of entries that the store has no more.
+    """
+    found = nobodys(place)
+    names = {folder_of(name, 0, hourly=False).partition("/")[0]: name for name in store.streams()} if found else {}
+    for path, first in found:
+        name = names.get(path.partition("/")[0])
+        trimmed = MAX_ID if name is None else store.stream(name).trimmed_to()
+        if trimmed is not None and trimmed >= first:
+            raise ArchiveError(
+                f"{place.root} has files of an archive, but no manifest that names them, and the store has not all "
+                f"of their entries any more ({path}): restore the folder {FOLDER} from a copy, or archive to another "
+                "folder"
+            )
 
 
 def _summary(

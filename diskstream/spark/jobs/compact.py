@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from diskstream.errors import ArchiveError, ArgumentError
 from diskstream.spark.jobs.digest import Digest, digest_of
 from diskstream.spark.jobs.garbage import Garbage, check_grace, collect, collect_behind, running
-from diskstream.spark.jobs.manifest import ArchivedFile, Manifest, Shape, latest
+from diskstream.spark.jobs.manifest import ArchivedFile, Manifest, Shape, there
 from diskstream.spark.jobs.outcome import Guarded
 from diskstream.spark.jobs.part_reading import read_part, verify_part
 from diskstream.spark.jobs.parts import PartWriter, discard
@@ -172,9 +172,7 @@ def run(spark: "SparkSession | None", settings: CompactSettings) -> CompactSumma
         raise ArgumentError("a file has at least one row and one byte")
     check_grace(settings.grace_s)
     place = Place(settings.archive)
-    base = latest(place)
-    if not base.version:
-        raise ArchiveError(f"there is no archive in {place.root}: diskstream spark archive makes one")
+    base = there(place)
     base.check_has(settings.streams, place.root)
     chosen = [each for each in base.files if not settings.streams or each.stream in settings.streams]
     runs = bins(chosen, settings.target_bytes, settings.target_rows)

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from diskstream.errors import ArchiveError, ArgumentError, StorageError
+from diskstream.ids import EntryID, parse_id
 from diskstream.spark.jobs.manifest import FOLDER, Manifest, load, versions
 from diskstream.spark.jobs.place import Found, Place
 
-__all__ = ["Garbage", "Marker", "check_grace", "collect", "collect_behind", "running"]
+__all__ = ["Garbage", "Marker", "check_grace", "collect", "collect_behind", "nobodys", "running"]
 
 _JOBS = "_jobs"
 _BEAT_S = 20.0
@@ -21,7 +22,7 @@ _BEAT_S = 20.0
 _MARK = re.compile(rf"{_JOBS}/[0-9a-f]{{16}}(?:\.[0-9a-f]{{16}}\.tmp)?")
 _PART = re.compile(
     r"stream=[^/]+/date=[^/]+(?:/hour=[^/]+)?/"
-    r"(?:part-\d+-\d+-\d+-\d+-(?P<done>[0-9a-f]{16})[0-9a-f]{16}\.parquet|\.(?P<begun>[0-9a-f]{16})[0-9a-f]{16}\.tmp)",
+    r"(?:part-(?P<first>\d+-\d+)-\d+-\d+-(?P<done>[0-9a-f]{16})[0-9a-f]{16}\.parquet|\.(?P<begun>[0-9a-f]{16})[0-9a-f]{16}\.tmp)",
     re.DOTALL,
 )
 _NEW_VERSION = re.compile(rf"{FOLDER}/\d{{12}}\.json\.[0-9a-f]{{16}}\.tmp")
@@ -105,6 +106,15 @@ def check_grace(grace_s: float) -> None:
     """
     if not grace_s >= _LEAST_GRACE_S:  # nor is it NaN
         raise ArgumentError(f"the grace time is {_LEAST_GRACE_S:.0f} seconds at least, not {grace_s:g}")
+
+
+def nobodys(place: Place) -> list[tuple[str, EntryID]]:
+    """Files of rows, where no manifest is, that no job has left which was killed before it could commit: such a one has
+    its mark still. Each by its path and the ID of its first row."""
+    found = place.list()
+    marked = {each.path.rpartition("/")[2] for each in found if _MARK.fullmatch(each.path)}
+    parts = ((each.path, _PART.fullmatch(each.path)) for each in found)
+    return [(path, parse_id(part["first"])) for path, part in parts if part and part["done"] not in {None, *marked}]
 
 
 def collect(place: Place, grace_s: float, *, dry_run: bool = False) -> Garbage:

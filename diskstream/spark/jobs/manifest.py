@@ -26,7 +26,19 @@ from diskstream.spark.jobs.digest import Digest
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.names import as_bytes, as_text
 
-__all__ = ["FOLDER", "FORMAT", "ArchivedFile", "Manifest", "Reach", "Shape", "commit", "latest", "load", "versions"]
+__all__ = [
+    "FOLDER",
+    "FORMAT",
+    "ArchivedFile",
+    "Manifest",
+    "Reach",
+    "Shape",
+    "commit",
+    "latest",
+    "load",
+    "there",
+    "versions",
+]
 
 FORMAT: Final = 1
 FOLDER: Final = "_manifest"
@@ -261,6 +273,19 @@ def latest(place: Place) -> Manifest:
     """
     found = versions(place)
     return load(place, found[-1]) if found else Manifest()
+
+
+def there(place: Place) -> Manifest:
+    """The archive as it is now. A folder `_manifest` without a version is none: it would be read as one of no entries.
+
+    Raises:
+        ArchiveError: there is none.
+        NewerFormatError, StorageError: it cannot be read.
+    """
+    base = latest(place)
+    if not base.version:
+        raise ArchiveError(f"there is no archive in {place.root}: diskstream spark archive makes one")
+    return base
 
 
 def commit(place: Place, made: Manifest, job: str) -> None:

@@ -21,7 +21,7 @@ from diskstream.spark.jobs.comparing import DayTask, Differing, Side, SideTask, 
 from diskstream.spark.jobs.digest import Digest
 from diskstream.spark.jobs.folders import DAY_MS
 from diskstream.spark.jobs.leasing import leased
-from diskstream.spark.jobs.manifest import Manifest, Reach, by_stream, latest
+from diskstream.spark.jobs.manifest import Manifest, Reach, by_stream, there
 from diskstream.spark.jobs.outcome import Guarded, done
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.jobs.run import run_tasks
@@ -157,9 +157,7 @@ def run(spark: "SparkSession | None", settings: ReconcileSettings) -> ReconcileS
     began = time.monotonic()
     place = Place(settings.archive)
     settings = replace(settings, archive=place.root)  # as seen from here: tasks run elsewhere
-    base = latest(place)
-    if not base.version:
-        raise ArchiveError(f"there is no archive in {place.root}: diskstream spark archive makes one")
+    base = there(place)
     with open_for_planning(settings.store) as store:
         if base.store != store_uuid(store.path) and not settings.other_store:
             raise ArchiveError(

@@ -24,7 +24,7 @@ from diskstream.ids import EntryID, parse_end, parse_start
 from diskstream.options import streams_within_descriptors
 from diskstream.spark.commit import Manifest, commit, last_done
 from diskstream.spark.jobs.landing import landing
-from diskstream.spark.jobs.manifest import ArchivedFile, Shape, latest
+from diskstream.spark.jobs.manifest import ArchivedFile, Shape, latest, there
 from diskstream.spark.jobs.outcome import Guarded, split
 from diskstream.spark.jobs.part_reading import checked_part, rows_within
 from diskstream.spark.jobs.place import Place
@@ -144,7 +144,7 @@ def _plan_store(settings: ReplaySettings) -> list[Work]:
 
 def _plan_archive(settings: ReplaySettings) -> list[Work]:
     place = Place(settings.source)
-    manifest = latest(place)
+    manifest = there(place)
     if manifest.shape.layout != "fields":
         raise ArgumentError(
             f"the archive {settings.source} holds typed columns, from which entries cannot be made again: replay an "
