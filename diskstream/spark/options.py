@@ -16,7 +16,7 @@ from diskstream.errors import ArgumentError, InvalidIDError
 from diskstream.ids import MAX_ID, MIN_ID, EntryID, parse_end, parse_id
 from diskstream.spark.names import as_bytes
 
-__all__ = ["Bounds", "ReadOptions", "WriteOptions", "parse_duration_s"]
+__all__ = ["Bounds", "ReadOptions", "WriteOptions", "local_path", "parse_duration_s"]
 
 TABLES = ("entries", "groups", "consumers", "pending", "audit")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -33,8 +33,12 @@ def _text(value: str) -> str:
     return value
 
 
-def _path(value: str) -> str:
-    """A path, also as Spark writes those of local files."""
+def local_path(value: str) -> str:
+    """A path, also as Spark writes those of local files.
+
+    Raises:
+        ValueError: it is somewhere else than on this machine.
+    """
     local = re.fullmatch(r"file:(?://)?(/(?!/).*)", value, re.DOTALL)
     if local is None and re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", value):
         raise ValueError("a directory of this machine, as /data/store")
@@ -43,7 +47,7 @@ def _path(value: str) -> str:
 
 def _report(value: str) -> str:
     """A path that tasks write to: as seen from the driver, since workers are started elsewhere."""
-    return str(Path(_path(value)).absolute()) if value else ""
+    return str(Path(local_path(value)).absolute()) if value else ""
 
 
 def _flag(value: str) -> bool:
@@ -239,7 +243,7 @@ _OF_ENTRIES = (
 class ReadOptions(_Options):
     """What a read may be told: see docs/spark.md for each."""
 
-    path: str = _option(_path, "")
+    path: str = _option(local_path, "")
     streams: tuple[bytes, ...] = _option(_names, ())
     stream_pattern: str = _option(_text, "")
     table: str = _option(_choice(*TABLES), "entries")
@@ -327,7 +331,7 @@ class ReadOptions(_Options):
 class WriteOptions(_Options):
     """What a write may be told: see docs/spark.md for each."""
 
-    path: str = _option(_path, "")
+    path: str = _option(local_path, "")
     stream: str = _option(_text, "")
     ids: str = _option(_choice("auto", "columns"), "auto")
     txn_id: str = _option(_text, "")

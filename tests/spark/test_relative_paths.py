@@ -11,7 +11,7 @@ pytest.importorskip("pyarrow")
 
 from pyspark.sql import types as st
 
-from diskstream.errors import ArchiveError
+from diskstream.errors import ArchiveError, ArgumentError
 from diskstream.spark.jobs import archive, compact, profile, reconcile, replay, rollup
 from diskstream.spark.jobs.archive import ArchiveSettings
 from diskstream.spark.jobs.manifest import latest
@@ -98,3 +98,22 @@ def test_files_that_the_driver_does_not_see_are_not_committed(tmp_path: Path, mo
         archive.run(NO_SPARK, ArchiveSettings(str(tmp_path / "store"), str(root)))
     assert latest(Place(root)).version == 0
     assert parts(root) == []
+
+
+def test_an_archive_by_an_address_is_where_a_read_looks_for_it_or_refused(
+    no_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Hadoop writes paths, with one slash: a folder of that name was made where the job was started."""
+    fill(tmp_path / "store", "s", [("1-0", {"n": "1"})])
+    root = tmp_path / "archive"
+    (tmp_path / "driver").mkdir()
+    monkeypatch.chdir(tmp_path / "driver")
+    for given in (f"file:{root}", f"file://{root}"):
+        archive.run(no_spark, ArchiveSettings(str(tmp_path / "store"), given))
+        assert len(parts(root)) == 1
+        reader: Any = DiskstreamSource({"path": given}).reader(SCHEMA)
+        assert [batch.num_rows for part in reader.partitions() for batch in reader.read(part)] == [1]
+    for given in ("hdfs:/lake/archive", "s3a:/bucket/archive", "s3://bucket/archive", "file://lake/archive", ""):
+        with pytest.raises(ArgumentError, match="in a folder of this machine so far"):
+            archive.run(no_spark, ArchiveSettings(str(tmp_path / "store"), given))
+    assert list((tmp_path / "driver").iterdir()) == []
