@@ -281,7 +281,7 @@ def _check_words(facts: dict[str, Any], settings: ReplaySettings) -> None:
 
 def _release(plan: list[Work]) -> None:
     for path in {work.path for work in plan if not work.archive}:
-        if Path(path).parent.name == "leases":
+        if leases.is_lease(Path(path)):  # of a store that is read-only it is that store
             leases.release(Path(path))
 
 
