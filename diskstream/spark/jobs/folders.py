@@ -1,8 +1,9 @@
 """Partition folders: ``stream=<name>/date=YYYY-MM-DD[/hour=HH]``, by the UTC time of the ID's milliseconds.
 
 The name is what the column `stream` of the data source shows, with what file systems and Spark do not take as ``%XX``:
-control characters, spaces, and ``"#%'*/:=?[\\]^{}``. A name of more than 200 bytes is cut, and ends with ``~`` and its
-SHA-256; files and manifest hold it whole. IDs past the year 9999 have the folder that Hive reads as null.
+control characters, spaces, and ``"#%'*/:=?[\\]^{}``. A name of more than 200 bytes, or one that ends as these do, is
+cut, and ends with ``~`` and its SHA-256; files and manifest hold it whole. IDs past the year 9999 have the folder that
+Hive reads as null.
 """
 
 import hashlib
@@ -28,6 +29,7 @@ _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 _SPECIAL: Final = re.compile("[\x00-\x20\x7f\"#%'*/:=?\\[\\\\\\]^{}]")
 _MOST_BYTES: Final = 200  # a folder's name has 255 at most; this leaves room for "stream=" and for two more hex digits
 _HASH_HEX: Final = 64
+_CUT: Final = re.compile("~[0-9a-f]{64}$")
 
 
 def folder_of(stream: bytes, ms: int, *, hourly: bool) -> str:
@@ -42,7 +44,7 @@ def folder_of(stream: bytes, ms: int, *, hourly: bool) -> str:
 def _escaped(stream: bytes) -> str:
     text = _SPECIAL.sub(lambda match: f"%{ord(match[0]):02X}", as_text(stream))
     data = text.encode()
-    if len(data) <= _MOST_BYTES:
+    if len(data) <= _MOST_BYTES and not _CUT.search(text):  # what ends so would have the folder of a longer name
         return text
     kept = data[: _MOST_BYTES - _HASH_HEX - 1].decode(errors="ignore")
     return f"{re.sub('%[0-9A-F]?$', '', kept)}~{hashlib.sha256(stream).hexdigest()}"

@@ -112,7 +112,7 @@ def nobodys(place: Place) -> list[tuple[str, EntryID]]:
     """Files of rows, where no manifest is, that no job has left which was killed before it could commit: such a one has
     its mark still. Each by its path and the ID of its first row."""
     found = place.list()
-    marked = {each.path.rpartition("/")[2] for each in found if _MARK.fullmatch(each.path)}
+    marked = {_name(each.path) for each in found if _MARK.fullmatch(each.path)}
     parts = ((each.path, _PART.fullmatch(each.path)) for each in found)
     return [(path, parse_id(part["first"])) for path, part in parts if part and part["done"] not in {None, *marked}]
 
@@ -135,19 +135,21 @@ def collect(place: Place, grace_s: float, *, dry_run: bool = False) -> Garbage:
     until = time.time() - grace_s
     marks = [each for each in found if _MARK.fullmatch(each.path)]
     dead = [each for each in marks if each.changed_s < until]
-    alive = {each.path.rpartition("/")[2] for each in marks} - {each.path.rpartition("/")[2] for each in dead}
+    alive = {_name(each.path) for each in marks} - {_name(each.path) for each in dead}
     old = _replaced(place, found, until)
     kept = _kept(place, old)
-    needed = {each.path for made in kept for each in made.files}
-    current = {each.path for each in kept[-1].files} if kept else set()
+    # By its name, which no other file has: of two streams whose names differ in case alone a disk that takes these for
+    # the same shows all files below the folder of one of them.
+    needed = {_name(each.path) for made in kept for each in made.files}
+    current = {_name(each.path) for each in kept[-1].files} if kept else set()
     gone, waiting = list[Found](), list[Found]()
     for each in found:
         part = _PART.fullmatch(each.path)
-        if each.path in current or not (part or _NEW_VERSION.fullmatch(each.path)):
+        if _name(each.path) in current or not (part or _NEW_VERSION.fullmatch(each.path)):
             continue
         if part and (part["done"] or part["begun"]) in alive:
             continue
-        (waiting if each.path in needed or each.changed_s > until else gone).append(each)
+        (waiting if _name(each.path) in needed or each.changed_s > until else gone).append(each)
     if not dry_run:
         _remove(place, dead, gone, old)
     return Garbage(_paths(gone), _bytes(gone), _paths(waiting), _bytes(waiting), tuple(sorted(old)))
@@ -189,6 +191,10 @@ def _remove(place: Place, dead: list[Found], gone: list[Found], old: set[int]) -
         place.remove(f"{FOLDER}/{version:012d}.json")
     for each in gone:
         place.remove(each.path)
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def _paths(files: list[Found]) -> tuple[str, ...]:
