@@ -112,3 +112,25 @@ def test_a_window_that_the_begin_cuts_is_not_said_to_come(no_spark: Any, store: 
     found = run(no_spark, settings)
     assert (found.added, found.held_back, found.cut) == (2, 1, 1)
     assert [entry.id.ms for entry in store.stream("windows")] == [1010, 1020]
+
+
+def test_a_window_of_which_a_trim_has_taken_entries_is_not_said_to_be_whole(no_spark: Any, store: Store) -> None:
+    """It went into the stream for good, with less than there was; so the first one of a stream with a retention."""
+    for name in ("s", "t"):
+        store.stream(name).add_many([{"v": "1"} for _ in range(40)], ids=[f"{1000 + at}-0" for at in range(40)])
+    settings = Settings(str(store.path), (b"s", b"t"), window_ms=10, fields=("v",), until_ms=1035, to_stream=b"windows")
+    store.stream("s").trim(maxlen=24)  # up to 1015
+    found = run(no_spark, settings)
+    assert (found.added, found.held_back, found.cut) == (4, 2, 1)
+    rows = [(entry.id.ms, entry.fields[b"stream"], entry.fields[b"entries"]) for entry in store.stream("windows")]
+    assert rows == [(1000, b"t", b"10"), (1010, b"t", b"10"), (1020, b"s", b"10"), (1020, b"t", b"10")]
+    again = run(no_spark, replace(settings, until_ms=None))
+    assert (again.added, again.skipped, again.cut) == (2, 5, 0)
+
+
+def test_of_a_time_of_their_own_a_trim_says_nothing(no_spark: Any, store: Store) -> None:
+    store.stream("s").add_many([{"v": "1", "at": "10"}, {"v": "1", "at": "11"}], ids=["1000-0", "1001-0"])
+    store.stream("s").trim(maxlen=1)
+    settings = Settings(str(store.path), (b"s",), window_ms=10, fields=("v",), time_field="at", to_stream=b"windows")
+    found = run(no_spark, settings)
+    assert (found.added, found.cut) == (1, 0)

@@ -100,7 +100,7 @@ def _facts(summary: Summary, settings: Settings) -> Table:
         )
     if summary.to_stream is not None:
         line = f"{summary.added:,} added, {summary.skipped:,} there already or too late, {summary.held_back:,} to come"
-        line += f", {summary.cut:,} of a window that --since cuts" if summary.cut else ""
+        line += f", {summary.cut:,} of a window that --since or a trim cuts" if summary.cut else ""
         table.add_row("stream", Text(f"{text(summary.to_stream)}: {line}"))
     for what, path in (("Parquet", summary.output), ("chart", summary.chart)):
         if path is not None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import diskstream
+from diskstream.options import streams_within_descriptors
 from diskstream.spark.jobs.landing import check_landing
 from diskstream.spark.jobs.rollup_output import add_windows, as_table, write_parquet
 from diskstream.spark.jobs.rollup_settings import QUANTILES, Settings
@@ -18,6 +20,8 @@ from diskstream.spark.jobs.run import run_tasks
 from diskstream.spark.jobs.scanning import partitions
 from diskstream.spark.jobs.window_task import roll_partition
 from diskstream.spark.jobs.windows import Rows, Tally, unite
+from diskstream.spark.names import as_text
+from diskstream.spark.partitions import EntriesPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,7 +43,8 @@ class Summary:
         seconds: how long it took, planning included.
         too_large: sums that a double cannot hold: they are null, and so are their means.
         added, skipped, held_back, cut: rows that went into the stream, were there already or came too late for it, wait
-            for their window to be complete, and are of a window of which `since_ms` leaves entries out.
+            for their window to be complete, and are of a window of which `since_ms` leaves entries out, or a trim has
+            taken some.
         output, to_stream, chart: what was written; None what was not.
         dry_run: nothing was read and nothing written.
     """
@@ -101,6 +106,7 @@ def roll_up(spark: "SparkSession | None", settings: Settings) -> "tuple[pa.Table
         summary = Summary(len(names), len(planned), entries, dry_run=settings.dry_run)
         if spark is None or settings.dry_run:
             return None, summary
+        trimmed = _trimmed(settings, names, planned)
         work = partial(roll_partition, settings=settings)
         parts: list[Rows] = run_tasks(spark, "rolling up", planned, work, quiet=settings.quiet)
     rows = unite(parts, len(settings.fields))
@@ -109,12 +115,27 @@ def roll_up(spark: "SparkSession | None", settings: Settings) -> "tuple[pa.Table
     summary.windows = len(set(rows.windows.tolist()))
     summary.too_large = sum(int((~np.isfinite(each.sums)).sum()) for each in rows.fields)
     summary.fields = dict(zip(settings.fields, rows.tallies, strict=True))
-    _write(found, settings, summary, now_ms)
+    _write(found, settings, summary, (now_ms, trimmed))
     summary.seconds = time.perf_counter() - began
     return found, summary
 
 
-def _write(found: "pa.Table", settings: Settings, summary: Summary, now_ms: int) -> None:
+def _trimmed(settings: Settings, names: list[bytes], planned: list[EntriesPartition]) -> dict[str, int]:
+    """Up to where, in ms, each stream was trimmed in the moment that is read: a window that begins no later is not
+    whole. Of a time of the entries' own their IDs say nothing."""
+    found: dict[str, int] = {}
+    if settings.to_stream is None or settings.time_field or not planned:
+        return found
+    with diskstream.open(planned[0].path, read_only=True, max_open_streams=streams_within_descriptors()) as moment:
+        for name in names:
+            trimmed = moment.stream(name).trimmed_to()
+            if trimmed is not None:
+                found[as_text(name)] = trimmed.ms
+    return found
+
+
+def _write(found: "pa.Table", settings: Settings, summary: Summary, told: tuple[int, dict[str, int]]) -> None:
+    now_ms, trimmed = told
     if settings.output is not None:
         write_parquet(found, settings.output)
         summary.output = str(settings.output)
@@ -124,8 +145,8 @@ def _write(found: "pa.Table", settings: Settings, summary: Summary, now_ms: int)
         before = now_ms - settings.lateness_ms
         if settings.until_ms is not None:
             before = min(before, settings.until_ms - (settings.lateness_ms if settings.time_field else 0))
-        told = add_windows(found, settings, before)
-        summary.added, summary.skipped, summary.held_back, summary.cut = told
+        added = add_windows(found, settings, before, trimmed)
+        summary.added, summary.skipped, summary.held_back, summary.cut = added
         summary.to_stream = settings.to_stream
     if settings.chart is not None:
         from diskstream.spark.jobs.chart import draw

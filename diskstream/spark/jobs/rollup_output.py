@@ -1,6 +1,6 @@
 """What comes of a rollup: a table, a Parquet file, entries of a stream."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -86,7 +86,7 @@ def write_parquet(table: "pa.Table", target: Path) -> None:
 
 class Added(NamedTuple):
     """What became of the rows: they were added, were there or came too late, wait for their window to be complete, or
-    are of one of which `since_ms` leaves entries out."""
+    are of one of which `since_ms` leaves entries out, or a trim has taken some."""
 
     added: int
     skipped: int
@@ -94,7 +94,9 @@ class Added(NamedTuple):
     cut: int
 
 
-def add_windows(table: "pa.Table", settings: Settings, complete_before_ms: int) -> Added:
+def add_windows(
+    table: "pa.Table", settings: Settings, complete_before_ms: int, trimmed_ms: Mapping[str, int] | None = None
+) -> Added:
     """Adds complete windows to the stream `settings.to_stream`, each row as the entry ``<window start in ms>-<n>``.
 
     Windows up to the stream's last ID are there already, or cannot be added any more: a stream only grows at its end.
@@ -104,6 +106,7 @@ def add_windows(table: "pa.Table", settings: Settings, complete_before_ms: int) 
         table: what `as_table` made.
         settings: those of the rollup.
         complete_before_ms: windows that end later may still grow.
+        trimmed_ms: up to where streams were trimmed before they were read: what has begun by then is not whole.
 
     Raises:
         ArgumentError: the rollup has no stream to go to.
@@ -114,6 +117,7 @@ def add_windows(table: "pa.Table", settings: Settings, complete_before_ms: int) 
     added = skipped = held_back = cut = 0
     rows: list[dict[str, str]] = []
     ids: list[EntryID] = []
+    trimmed = trimmed_ms or {}
     with diskstream.open(settings.path, create=False) as store:
         stream = store.stream(settings.to_stream)
         last_ms = stream.last_id().ms if stream.exists() else -1
@@ -121,7 +125,11 @@ def add_windows(table: "pa.Table", settings: Settings, complete_before_ms: int) 
             window = [fields for _, fields in entries]
             if start_ms <= last_ms or start_ms < 0:
                 skipped += len(window)
-            elif start_ms < (settings.since_ms or 0):
+                continue
+            whole = [row for row in window if start_ms > trimmed.get(row["stream"], -1)]
+            cut += len(window) - len(whole)
+            window = whole
+            if start_ms < (settings.since_ms or 0):
                 cut += len(window)
             elif start_ms + settings.window_ms > complete_before_ms:
                 held_back += len(window)
