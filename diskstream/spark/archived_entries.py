@@ -13,12 +13,12 @@ from pyspark.sql.datasource import InputPartition
 
 from diskstream.arrow_rows import pack as packed_rows
 from diskstream.batches import Layout, as_batch
-from diskstream.errors import ArchiveError, ArgumentError, NotAStoreError
+from diskstream.errors import ArchiveError, ArgumentError, ChangedError, NotAStoreError
 from diskstream.ids import EntryID
 from diskstream.plurals import number_of
 from diskstream.spark import versions
 from diskstream.spark.collecting import spare_the_collector
-from diskstream.spark.jobs.manifest import FOLDER, ArchivedFile, Shape, latest, there
+from diskstream.spark.jobs.manifest import FOLDER, ArchivedFile, Shape, there
 from diskstream.spark.jobs.part_reading import checked_part, rows_within, shown, verify_part
 from diskstream.spark.jobs.parts import CORRUPT
 from diskstream.spark.jobs.place import Place
@@ -171,12 +171,12 @@ def _rows(
         with closing(checked_part(place, file, shape, columns=_IDS if plan.layout == "ids" else None)) as batches:
             for batch in batches:
                 yield rows_within(batch, each.first, each.last)
+    except ChangedError as error:
+        raise ArchiveError(
+            f"{place.full(file.path)} was compacted since it was planned, and the grace time is over: load the "
+            "DataFrame again"
+        ) from error
     except ArchiveError as error:
-        if not Path(place.full(file.path)).exists() and file.path not in {now.path for now in latest(place).files}:
-            raise ArchiveError(
-                f"{place.full(file.path)} was compacted since it was planned, and the grace time is over: load the "
-                "DataFrame again"
-            ) from error
         if options.on_corruption == "fail":
             raise
         report_skipped(file.stream, (max(file.first, each.first), min(file.last, each.last)), error, options)

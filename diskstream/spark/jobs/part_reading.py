@@ -7,11 +7,11 @@ import numpy as np
 
 from diskstream.arrow_digests import is_of_pairs
 from diskstream.batches import arrow_type, field_list_type
-from diskstream.errors import ArchiveError, StorageError
+from diskstream.errors import ArchiveError, ChangedError, StorageError
 from diskstream.ids import EntryID
 from diskstream.plurals import number_of
 from diskstream.spark.jobs.digest import Digest, digest_of
-from diskstream.spark.jobs.manifest import ArchivedFile, Shape
+from diskstream.spark.jobs.manifest import ArchivedFile, Shape, latest
 from diskstream.spark.jobs.parts import CORRUPT, NAMES
 from diskstream.spark.jobs.place import Place
 
@@ -39,6 +39,7 @@ def read_part(
 
     Raises:
         ArchiveError: it is missing or damaged.
+        ChangedError: it is no file of the archive any more.
         StorageError: the disk says no.
     """
     import pyarrow as pa
@@ -65,8 +66,21 @@ def read_part(
         if error.errno == 0:  # pyarrow's own OSError: what it read is no Parquet
             raise _damaged(full, str(error.strerror)) from error
         if isinstance(error.__cause__, FileNotFoundError):
+            _check_named(place, path)
             raise ArchiveError(f"{full} is missing, though the manifest names it: restore it from a copy") from error
         raise
+
+
+def _check_named(place: Place, path: str) -> None:
+    """A job of some hours goes by the version that it began with: of that nothing is lost, and nothing to be restored.
+
+    Raises:
+        ChangedError: the archive has other files in place of one that is missing.
+    """
+    now = latest(place)
+    if now.version and path not in {each.path for each in now.files}:
+        what = "it was compacted since it was planned, and the grace time is over: run this again, with a longer one"
+        raise ChangedError(place.full(path), what)
 
 
 def _has_names(opened: "pq.ParquetFile") -> bool:

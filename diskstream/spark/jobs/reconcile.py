@@ -153,6 +153,7 @@ def run(spark: "SparkSession | None", settings: ReconcileSettings) -> ReconcileS
         ArchiveError: there is no archive, its manifest is damaged, or it is of another store.
         NotAStoreError, NoSuchStreamError: what was named is not there.
         CorruptionError, StorageError: the store cannot be read.
+        DiskstreamError: it took longer than the grace time, and the archive was compacted meanwhile.
     """
     began = time.monotonic()
     place = Place(settings.archive)
