@@ -42,6 +42,26 @@ def test_a_stream_made_anew_is_archived_on_unless_it_began_before_the_archives_e
     assert latest(Place(tmp_path / "archive")).version == 2
 
 
+def test_a_stream_made_anew_without_entries_does_not_keep_others_from_being_archived(
+    no_spark: Any, tmp_path: Path
+) -> None:
+    """As a consumer makes one with its group (MKSTREAM), behind a delete: it was said to want another folder."""
+    for name in "st":
+        fill(tmp_path / "store", name, [(f"{ms}-0", {"n": "1"}) for ms in range(1, 6)])
+    run(no_spark, settings(tmp_path))
+    with diskstream.open(tmp_path / "store") as store:
+        store.delete("s")
+        store.stream("s").group("g", create=True)
+    fill(tmp_path / "store", "t", [("6-0", {"n": "2"})])
+    summary = run(no_spark, settings(tmp_path))
+    assert [(each.entries, each.note) for each in summary.streams] == [
+        (0, "it was made anew, and has no entries yet"),
+        (1, ""),
+    ]
+    fill(tmp_path / "store", "s", [("5-1", {"of": "the second"})])
+    assert run(no_spark, settings(tmp_path)).entries == 1
+
+
 @pytest.mark.parametrize("within", ["", "streams", "leases/mine"])
 def test_a_store_has_no_archive_among_its_files(no_spark: Any, tmp_path: Path, within: str) -> None:
     store = tmp_path / "store"

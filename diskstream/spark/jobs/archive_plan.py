@@ -156,6 +156,10 @@ def plan_streams(
         if left_out := _left_out(stream, before.first if before else low):
             notes[name] = left_out
         low_here = low
+        if before is not None and last == MIN_ID and before.identity not in (None, stream.identity()):
+            # As a consumer group makes it: where the archive's ends is seen once there is an entry.
+            notes[name] = "it was made anew, and has no entries yet"
+            continue
         if before is not None:
             done = _done(stream, before, ends.get(name), last)
             _check(stream, done, before.identity, low, last)
