@@ -1,14 +1,16 @@
-"""A job that took so long that the version it would have made was made by another one, replaced, and removed."""
+"""Jobs that take long: others may have made, replaced and removed versions meanwhile, or take them for dead."""
 
+import errno
 import os
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from diskstream.errors import ArchiveChangedError
-from diskstream.spark.jobs import archive, compact
+from diskstream.errors import ArchiveChangedError, StorageError
+from diskstream.spark.jobs import archive, compact, garbage
 from diskstream.spark.jobs.archive import ArchiveSettings
 from diskstream.spark.jobs.compact import CompactSettings
 from diskstream.spark.jobs.manifest import latest, versions
@@ -65,3 +67,24 @@ def test_a_job_that_others_overtook_by_versions_that_are_gone_does_not_commit(
     archived(b"slow")
     assert kept(root, "slow") == stored(store, "slow")
     assert kept(root, "quick") == stored(store, "quick")
+
+
+def test_a_job_whose_mark_could_not_be_touched_once_is_not_taken_for_dead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the archive's disk is on a network, which was gone for a moment."""
+    tries: list[str] = []
+    touched, touch = threading.Event(), Place.touch
+
+    def shaky(place: Place, path: str) -> None:
+        tries.append(path)
+        if len(tries) == 1:
+            raise StorageError(path, "touch", errno.ESTALE, "stale file handle")
+        touch(place, path)
+        touched.set()
+
+    monkeypatch.setattr(Place, "touch", shaky)
+    monkeypatch.setattr(garbage, "_BEAT_S", 0.01)
+    with garbage.running(Place(tmp_path / "archive")) as marker:
+        assert touched.wait(30)
+        marker.check()

@@ -79,10 +79,9 @@ def running(place: Place) -> Iterator[Marker]:
 
     def beat() -> None:
         while not done.wait(_BEAT_S):
-            try:
+            # The next time it may be done; of a mark that is gone the job hears before its commit.
+            with suppress(StorageError):
                 place.touch(marker.path)
-            except StorageError:
-                return  # the job finds out before its commit
 
     thread = threading.Thread(target=beat, name="diskstream-job", daemon=True)
     try:
