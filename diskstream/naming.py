@@ -10,6 +10,7 @@ from diskstream._native import Guard
 from diskstream.engine import directory, names, ownership, replacing, stream_names
 from diskstream.engine.files import Files
 from diskstream.engine.log import StreamLog, StreamMoved
+from diskstream.engine.open_logs import OpenLogs
 from diskstream.engine.page import APPEND, FLAG_CHECK, FLAG_MOVED, Page
 from diskstream.errors import DiskstreamError, NoSuchStreamError, ReadOnlyError, StorageError, StreamExistsError
 
@@ -23,7 +24,7 @@ class Naming:
     read_only: bool
     _streams: Path
     _files: Files
-    _logs: dict[bytes, StreamLog]
+    _logs: OpenLogs
     _mutex: threading.RLock
     _page: Page
     _is_lease: bool

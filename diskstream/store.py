@@ -5,7 +5,6 @@ import contextlib
 import dataclasses
 import difflib
 import fnmatch
-import functools
 import os
 import sys
 import threading
@@ -29,6 +28,7 @@ from diskstream.engine.keeper import Keeper, wait_for_last
 from diskstream.engine.kept_open import SharedCache
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.looks import is_folder, refuse_link
+from diskstream.engine.open_logs import OpenLogs
 from diskstream.engine.page import POISONED, Page
 from diskstream.engine.recovery import RecoveryReport
 from diskstream.engine.state import View, open_view
@@ -123,7 +123,7 @@ class Store(Naming, Upkeep):
     def _begin(self) -> None:
         """What an opening has of its own in each process."""
         self._mutex, self._closing = threading.RLock(), threading.RLock()
-        self._logs: dict[bytes, StreamLog] = {}
+        self._logs = OpenLogs()
         fetched = cold_cache(self.path, self.options, self._files, read_only=self.read_only)
         self._cache = SharedCache(self.options.cache_bytes, fetched)
         self._view: View | None = open_view(self.path / "view")
@@ -153,18 +153,18 @@ class Store(Naming, Upkeep):
     def _after_fork(self) -> None:
         if (self._closed and not self._half_closed) or self._pid == os.getpid():
             return
-        for log in self._logs.values():
+        for log in self._logs.all():
             log.after_fork()
         self._page.after_fork()
         if self._half_closed:
-            self._logs, self._view, self._keeper, self._half_closed = {}, None, None, False
+            self._logs, self._view, self._keeper, self._half_closed = OpenLogs(), None, None, False
             return
         self._files = self._files.of_this_process()
         try:
             self._begin()
         except (DiskstreamError, OSError) as error:  # its directory may be gone: the other stores must still go on
             self._closed, self._ended_by = True, f", which a fork could not open again ({error}),"
-            self._logs, self._view, self._keeper = {}, None, None  # there is nothing to be closed
+            self._logs, self._view, self._keeper = OpenLogs(), None, None  # there is nothing to be closed
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
@@ -223,7 +223,7 @@ class Store(Naming, Upkeep):
         if self._keeper is not None:
             self._keeper.stop()
         self._retainer.stop()
-        logs = list(self._logs.values())
+        logs = list(self._logs.all())
         for log in logs:
             log.native.end_waits()
         for ctl in (self._page.ctl, *(log.ctl for log in logs)):
@@ -338,8 +338,7 @@ class Store(Naming, Upkeep):
     def _begun_keeper(self) -> Keeper:
         if self._keeper is None:
             seals = self.options.seal == "background"
-            logs = functools.partial(_each_open, self._logs)
-            self._keeper = Keeper(logs, self.options.interval_ms, seals=seals, notice=self._retainer.notice)
+            self._keeper = Keeper(self._logs.all, self.options.interval_ms, seals=seals, notice=self._retainer.notice)
         try:
             self._keeper.begin()
         except BaseException:
@@ -360,7 +359,7 @@ class Store(Naming, Upkeep):
                 with contextlib.suppress(DiskstreamError, StreamMoved):
                     log.flush()
                 if log.read_only or not log.ctl.flags & POISONED:
-                    self._logs.pop(name).retire()
+                    self._logs.retire(name)
                     return True
             log.was_used = False
             self._logs[name] = self._logs.pop(name)
@@ -471,14 +470,6 @@ class Store(Naming, Upkeep):
         }
         wanted = Wanted(count, block, noack, claim_ms, max_count, max_bytes, stop)
         return read_groups(self, owners, key, wanted)
-
-
-def _each_open(logs: Mapping[bytes, StreamLog]) -> Iterator[StreamLog]:
-    # One by one: those whose turn is yet to come may be closed meanwhile. Not of the store: its threads do not hold it.
-    for name in list(logs):
-        log = logs.get(name)
-        if log is not None:
-            yield log
 
 
 def _after_fork() -> None:

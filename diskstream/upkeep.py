@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from diskstream.engine import lease, names, seal
 from diskstream.engine.files import Files
 from diskstream.engine.log import StreamLog, StreamMoved
+from diskstream.engine.open_logs import OpenLogs
 from diskstream.engine.seal import CompactReport, Progress
 from diskstream.errors import NoSuchStreamError, ReadOnlyError
 
@@ -28,7 +29,7 @@ class Upkeep:
     read_only: bool
     _streams: Path
     _files: Files
-    _logs: dict[bytes, StreamLog]
+    _logs: OpenLogs
 
     if TYPE_CHECKING:
 
@@ -86,7 +87,7 @@ class Upkeep:
             StorageError: a flush failed; that stream takes no more writes until it is reopened.
         """
         self._check_open()
-        for log in list(self._logs.values()):
+        for log in self._logs.all():
             with contextlib.suppress(StreamMoved):  # whoever moved it has flushed it
                 log.flush()
 

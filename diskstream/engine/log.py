@@ -420,7 +420,7 @@ class StreamLog:
 
     def retire(self) -> None:
         """Has the log closed by the last thread that uses it, and not under anybody's hands; who waits lets go."""
-        self._retired = True
+        self._retired, self.direct[0] = True, None  # who adds from now on opens it anew
         self.native.end_waits()
         with contextlib.suppress(DiskstreamError, StreamMoved):
             self.flush()  # nobody else sees to it from now on

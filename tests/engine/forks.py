@@ -323,3 +323,18 @@ def go_on_with_the_call(path: str, after: bool) -> None:
     with diskstream.open(path, **SMALL) as again:
         found = again.stream("x").group("g", create=False).pending_range(count=1 << 20)
         say("end", step, pending == [(each.id, each.consumer, each.deliveries) for each in found])
+
+
+def fork_with_a_retired_log(path: str) -> None:
+    """A stream's log gave way to another one, while somebody reads it: the child lets go of it as of the others."""
+    with diskstream.open(path, **SMALL, max_open_streams=1) as store:
+        add(store, "parent", 3)
+        log, reading = log_of(store), store.stream("x").range()
+        next(reading)
+        store.stream("y").add({"n": "0"})
+
+        def work() -> None:
+            assert log.has_let_go
+
+        say(ended(forked(work)))
+        assert len(list(reading)) == 2

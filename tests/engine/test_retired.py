@@ -1,0 +1,82 @@
+"""A log that gave way to others, and is read yet: what is added to its stream meanwhile is as durable as anything."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import diskstream
+from diskstream.engine.log import StreamLog
+from diskstream.store import Store
+from diskstream.stream import Stream
+from tests.engine import forks
+from tests.engine.children import child, until
+from tests.engine.sample import SMALL, log_of
+
+TIMELY = {**SMALL, "fsync": "interval=5"}
+
+
+@contextmanager
+def retired(path: Path, **options: Any) -> Iterator[tuple[Store, Stream, StreamLog]]:
+    """A stream whose log was retired while an iterator, which goes on as long as this does, reads it."""
+    with diskstream.open(path, **{**TIMELY, **options}, max_open_streams=1) as store:
+        stream = store.stream("x")
+        for number in range(3):
+            stream.add({"n": number})
+        log = log_of(store)
+        reading = stream.range()
+        next(reading)
+        store.stream("y").add({"n": 0})
+        assert b"x" not in store._logs
+        assert not log.closed
+        yield store, stream, log
+        if not store.closed:
+            assert len(list(reading)) == 2
+
+
+def test_what_is_added_behind_it_is_durable_after_a_sync(tmp_path: Path) -> None:
+    """It was added to the log that nobody looked after, and `sync` returned without a flush."""
+    with retired(tmp_path / "s", fsync="os") as (store, stream, log):
+        stream.add({"n": 3})
+        store.sync()
+        log.refresh()
+        assert log.native.is_durable
+
+
+def test_what_is_added_behind_it_goes_to_a_log_that_is_kept(tmp_path: Path) -> None:
+    with retired(tmp_path / "s") as (store, stream, _):
+        stream.add({"n": 3})
+        assert b"x" in store._logs
+
+
+def test_what_a_thread_adds_that_had_it_is_flushed_on_time(tmp_path: Path) -> None:
+    with retired(tmp_path / "s") as (_, _, log):
+        log.native.add({"n": 3}, None, None, False, False, None)
+        until(lambda: log.native.is_durable)
+
+
+def test_what_a_thread_adds_that_had_it_is_durable_after_a_sync(tmp_path: Path) -> None:
+    with retired(tmp_path / "s", fsync="os") as (store, _, log):
+        log.native.add({"n": 3}, None, None, False, False, None)
+        store.sync()
+        assert log.native.is_durable
+
+
+def test_it_is_closed_with_its_store(tmp_path: Path) -> None:
+    """Entries were still added, and the directory stayed in use."""
+    with retired(tmp_path / "s") as (store, stream, log):
+        log.native.add({"n": 3}, None, None, False, False, None)
+        store.close()
+        assert log.has_let_go
+        with pytest.raises(diskstream.ClosedError):
+            stream.add({"n": 4})
+    with diskstream.open(tmp_path / "s", **TIMELY) as store:
+        assert [dict(entry.fields) for entry in store.stream("x")] == [{b"n": b"%d" % number} for number in range(4)]
+
+
+def test_it_is_the_parents_in_a_child(tmp_path: Path) -> None:
+    with child(forks.fork_with_a_retired_log, tmp_path / "s") as parent:
+        assert parent.hear() == "0"
+        assert parent.wait() == 0
