@@ -26,6 +26,7 @@ from diskstream import store as _store
 from diskstream._native import Delivery, Entry, EntryID
 from diskstream.aio_groups import Consumer, Group
 from diskstream.aio_opening import opened
+from diskstream.aio_rows import as_of_now, rows_as_of_now
 from diskstream.aio_sharing import Sharing
 from diskstream.aio_waits import Listening, waited
 from diskstream.commits import AddOptions, Commit, EntryOptions
@@ -205,8 +206,9 @@ class Stream:
         waits = durable or self.sync_stream.waits_for_disk
         if waits and id == "*" and not nomkstream and not options.keys() - {"durable"}:
             return await self._sharing.add(fields)
+        given = as_of_now(fields) if waits else fields
         return await self._append(
-            lambda: self.sync_stream.add(fields, id, nomkstream=nomkstream, **options), durable=durable
+            lambda: self.sync_stream.add(given, id, nomkstream=nomkstream, **options), durable=durable
         )
 
     @overload
@@ -224,7 +226,8 @@ class Stream:
     ) -> list[EntryID] | None:
         """Adds entries as one frame: see `diskstream.Stream.add_many`."""
         durable = bool(options.get("durable"))
-        return await self._append(lambda: self.sync_stream.add_many(rows, commit=commit, **options), durable=durable)
+        given = rows_as_of_now(rows) if durable or self.sync_stream.waits_for_disk else rows
+        return await self._append(lambda: self.sync_stream.add_many(given, commit=commit, **options), durable=durable)
 
     async def add_arrow(
         self, batch: "pa.RecordBatch", *, ids: str = "auto", commit: Commit | None = None, durable: bool = False

@@ -3,13 +3,14 @@ a flush where there is one.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from operator import itemgetter
 
 from diskstream._native import EntryID, check_rows
 from diskstream.acknowledging import Acknowledged, acknowledge
 from diskstream.aio_batches import Answers, Batches
+from diskstream.aio_rows import as_of_now
 from diskstream.engine.log import StreamLog
 from diskstream.errors import StorageError
 from diskstream.group import Group
@@ -33,7 +34,7 @@ class Sharing:
 
         An add that is cancelled may have been made all the same.
         """
-        return self._adds.ask(list(fields) if isinstance(fields, Iterator) else fields)  # a row may be packed twice
+        return self._adds.ask(as_of_now(fields))
 
     async def ack(self, group: bytes, ids: Sequence[IDLike], consumer: bytes | None = None) -> int:
         """Acknowledges entries of a group, with `consumer` what it still has. How many were pending.

@@ -338,3 +338,57 @@ def test_acknowledging_in_a_store_that_was_closed_meanwhile_is_an_error(tmp_path
         assert [type(each) for each in found] == [diskstream.ClosedError] * 3
 
     run(tmp_path / "s", work)
+
+
+async def under_way() -> None:
+    """Returns once the tasks that were made have begun."""
+    begun = asyncio.get_running_loop().create_future()
+    asyncio.get_running_loop().call_soon(begun.set_result, None)
+    await begun
+
+
+@pytest.mark.parametrize("options", [{}, {"maxlen": 100}], ids=["shared", "alone"])
+def test_what_is_added_is_what_was_given(tmp_path: Path, options: dict[str, Any]) -> None:
+    """A mapping and a buffer that are used again at once: entries were packed later, as the last one was."""
+
+    async def work(store: aio.Store) -> None:
+        row: dict[str, Any] = {}
+        buffer, adding = bytearray(2), []
+        for number in range(20):
+            buffer[:] = b"%02d" % number
+            row.update(n=number, buffer=buffer, view=memoryview(buffer))
+            adding.append(asyncio.ensure_future(store.stream("s").add(row, **options)))
+            await under_way()
+        await asyncio.gather(*adding)
+        found = [[entry["n"], entry["buffer"], entry["view"]] async for entry in store.stream("s").range()]
+        assert sorted(found) == sorted([b"%d" % number, b"%02d" % number, b"%02d" % number] for number in range(20))
+
+    run(tmp_path / "s", work)
+
+
+def test_so_are_rows(tmp_path: Path) -> None:
+    async def work(store: aio.Store) -> None:
+        rows, adding = [{"n": 0}], []
+        for number in range(20):
+            rows[0]["n"] = number
+            adding.append(asyncio.ensure_future(store.stream("s").add_many(rows)))
+            await under_way()
+        rows.clear()
+        await asyncio.gather(*adding)
+        found = sorted([int(entry["n"]) async for entry in store.stream("s").range()])
+        assert found == list(range(20))
+
+    run(tmp_path / "s", work)
+
+
+def test_a_cancelled_add_is_of_what_was_given_or_not_at_all(tmp_path: Path) -> None:
+    async def work(store: aio.Store) -> None:
+        buffer = bytearray(b"first")
+        adding = asyncio.ensure_future(store.stream("s").add({"n": buffer}))
+        await under_way()
+        adding.cancel()
+        buffer[:] = b"other"
+        await store.stream("s").add({"n": "last"})
+        assert [entry["n"] async for entry in store.stream("s").range()] in ([b"last"], [b"first", b"last"])
+
+    run(tmp_path / "s", work)
