@@ -267,9 +267,11 @@ class Stream:
             lambda wait: self.sync_stream.read(fixed, count=count, max_bytes=max_bytes, block=wait), block
         )
 
-    async def tail(self, after: IDLike = "$", *, block: float | None = None) -> AsyncIterator[Entry]:
+    def tail(self, after: IDLike = "$", *, block: float | None = None) -> AsyncIterator[Entry]:
         """Entries behind `after` as they come: see `diskstream.Stream.tail`."""
-        position: IDLike = self.sync_stream.last_id() if after in ("$", b"$") else after
+        return self._tail(self.sync_stream.last_id() if after in ("$", b"$") else after, block)
+
+    async def _tail(self, position: IDLike, block: float | None) -> AsyncIterator[Entry]:
         while entries := await self.read(position, count=_PAGE, block=0 if block is None else block):
             for entry in entries:
                 yield entry

@@ -64,7 +64,7 @@ class StreamInfo(StreamSummary):
         size_bytes: bytes of all segment files on disk.
         cold_segments: of the sealed ones, those in object storage.
         cold_bytes: their bytes there.
-        durable: whether all that was added is on disk by now.
+        durable: whether all that was added is known to be on disk by now; to who only reads it never is.
         retention: the rule by which it is kept; None where there is none, or none that this version can read.
         retention_error: why the rule could not be applied when this process tried last; None where it could.
     """
@@ -139,7 +139,7 @@ def describe(name: bytes, log: StreamLog) -> StreamInfo:
         size_bytes=sum(files.values()),
         cold_segments=len(away),
         cold_bytes=sum(stub.size_bytes for stub in away),
-        durable=log.native.is_durable,
+        durable=log.native.is_durable and not log.read_only,  # of a reader's own page that says nothing
         retention=rule,
         retention_error=error,
     )

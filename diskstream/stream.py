@@ -308,10 +308,13 @@ class Stream(Grouped, Committing, Described, Retained, Scanned, WireAdding, Wire
         return found.get(self._name, [])
 
     def tail(self, after: IDLike = "$", *, block: float | None = None) -> Iterator[Entry]:
-        """Entries behind `after` as they come. Ends when none came for `block` seconds; None waits for ever."""
-        position: IDLike = after
-        if after in ("$", b"$"):
-            position = self.last_id()
+        """Entries behind `after` as they come. Ends when none came for `block` seconds; None waits for ever.
+
+        ``$`` is the stream's end as of the call, not of the iterator's first use.
+        """
+        return self._tail(self.last_id() if after in ("$", b"$") else after, block)
+
+    def _tail(self, position: IDLike, block: float | None) -> Iterator[Entry]:
         while True:
             entries = self.read(position, count=1000, block=0 if block is None else block)
             if not entries:
@@ -448,9 +451,12 @@ class Stream(Grouped, Committing, Described, Retained, Scanned, WireAdding, Wire
 
         Raises:
             ArgumentError: `timeout` is no number of seconds.
+            ReadOnlyError: the store is open for reading only: it cannot flush what others have added.
             StorageError: a flush failed.
         """
         wanted, wait = parse_id(id), block_of(timeout)
+        if self._store.read_only:
+            raise ReadOnlyError(str(self._store.path), "make durable")
         before = wanted.prev()
         if self.last_id() < wanted and not self.read(MIN_ID if before is None else before, count=1, block=wait):
             return False

@@ -49,6 +49,18 @@ def test_what_is_no_time_to_wait_is_refused_as_without_asyncio(tmp_path: Path, b
     asyncio.run(run())
 
 
+def test_a_tail_begins_at_the_end_as_of_the_call(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with await aio.open(tmp_path / "store") as store:
+            race = store.stream("race")
+            await race.add({"n": 0})
+            entries = race.tail(block=0.01)
+            await race.add({"n": 1})
+            assert [entry["n"] async for entry in entries] == [b"1"]
+
+    asyncio.run(run())
+
+
 def test_what_groups_can_do_they_can_do_here(tmp_path: Path) -> None:
     async def run() -> None:
         async with await aio.open(tmp_path / "store") as store:

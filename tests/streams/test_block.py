@@ -225,6 +225,19 @@ def test_wait_durable_waits_for_an_entry_that_is_not_there_yet(tmp_path: Path) -
         assert stream.info().durable
 
 
+def test_who_only_reads_is_not_told_that_an_entry_is_durable(tmp_path: Path) -> None:
+    """It was told so at once, without any flush."""
+    with (
+        diskstream.open(tmp_path / "s", fsync="os") as store,
+        diskstream.open(tmp_path / "s", read_only=True) as reader,
+    ):
+        store.stream("x").add({"n": 1}, "5-0")
+        with pytest.raises(diskstream.ReadOnlyError, match="reading only"):
+            reader.stream("x").wait_durable("5-0", 0)
+        assert not reader.stream("x").info().durable
+        assert not store.stream("x").info().durable
+
+
 def test_waiting_for_no_time_until_an_entry_is_durable_ends_at_once(tmp_path: Path) -> None:
     with diskstream.open(tmp_path / "s") as store:
         store.stream("x").add({"n": 1}, "5-0")

@@ -50,6 +50,15 @@ def test_from_the_end_on_it_gives_only_what_comes_later(store: Store) -> None:
     assert first >= 2
 
 
+def test_the_end_is_that_of_the_call(store: Store) -> None:
+    """What was added before the iterator was first used was passed over."""
+    stream = store.stream("x")
+    stream.add({"n": 0}, "1-0")
+    entries = stream.tail(block=0.01)
+    stream.add({"n": 1}, "2-0")
+    assert ids(entries) == ["2-0"]
+
+
 def test_nothing_is_missed_between_two_looks(small: Store) -> None:
     stream = small.stream("x")
     entries = stream.tail("0", block=5)
