@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable
 from typing import Any
 
-from diskstream._native import EntryID
+from diskstream._native import EntryID, check_rows
 from diskstream.counts import check_count
 from diskstream.engine import reader
 from diskstream.engine.log import StreamLog
@@ -21,11 +21,17 @@ def _field_bytes(value: Any) -> bytes:
         return value.encode()
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
-    return repr(value).encode()
+    # As they are stored: the number itself, not what a subclass prints (NumPy's float64, an IntEnum).
+    return (int if isinstance(value, int) else float).__repr__(value).encode()
 
 
 def _content(fields: Any) -> bytes:
-    """A hash of names and values, whatever their order."""
+    """A hash of names and values as they are stored, whatever their order.
+
+    Raises:
+        ArgumentError, ArgumentTypeError: they are no fields.
+    """
+    check_rows([fields])
     pairs: Iterable[tuple[Any, Any]] = fields.items() if hasattr(fields, "items") else fields
     digest = hashlib.blake2b(digest_size=16)
     for name, value in sorted((_field_bytes(name), _field_bytes(value)) for name, value in pairs):
@@ -41,7 +47,7 @@ def message_of(
     """The message that an append is, None where it is not idempotent.
 
     Raises:
-        ArgumentError: only one of both is there, one is empty, or the entry's ID is not automatic.
+        ArgumentError: only one of both is there, one is empty, the entry's ID is not automatic, or its fields are none.
     """
     if producer is None:
         if message_id is not None:

@@ -185,3 +185,28 @@ def test_an_entry_has_at_most_65536_fields(store: Store) -> None:
     assert (caught.value.what, caught.value.limit, caught.value.found) == ("fields of an entry", 65_536, 65_537)
     stream.seal()
     assert [entry.pairs for entry in stream] == [pairs]
+
+
+class _Level(enum.IntEnum):
+    HIGH = 3
+
+
+@pytest.mark.parametrize(
+    ("first", "again"),
+    [(np.float64(1.5), 1.5), (np.float64(1.5), "1.5"), (_Level.HIGH, 3), (memoryview(b"x"), "x"), (2, b"2")],
+)
+def test_a_message_is_known_by_what_is_stored(store: Store, first: Any, again: Any) -> None:
+    """What a subclass of a number prints is not what is stored: sent again as it was read, it was added twice."""
+    stream = store.stream("x")
+    assert stream.add({"v": first}, producer="p") == stream.add({"v": again}, producer="p")
+    assert len(stream) == 1
+
+
+@pytest.mark.parametrize("value", ["\ud800", pytest.param(10**5000, id="long"), True, None])
+def test_a_message_that_cannot_be_stored_is_refused_as_an_entry_is(store: Store, value: Any) -> None:
+    with pytest.raises((ArgumentError, ArgumentTypeError)) as plain:
+        store.stream("x").add({"v": value})
+    with pytest.raises(type(plain.value)) as message:
+        store.stream("x").add({"v": value}, producer="p")
+    assert str(message.value) == str(plain.value)
+    assert not store.exists("x")
