@@ -386,8 +386,8 @@ class Stream(Grouped, Committing, Described, Retained, Scanned, WireAdding, Wire
             with log.locked():
                 log.prepare()
                 removed = trimming.delete(log, wanted)
-            if removed and log.options.is_always:
-                log.flush()
+            # Where there was none, that rests on what another removed.
+            (log.flush if removed and log.options.is_always else log.settle)()
             return removed
 
         return self._use(remove, 0)
@@ -419,8 +419,8 @@ class Stream(Grouped, Committing, Described, Retained, Scanned, WireAdding, Wire
             with log.locked():
                 log.prepare()
                 removed = trim.apply(log)
-            if removed and log.options.is_always:
-                log.flush()
+            # Where there was none, that rests on what another removed.
+            (log.flush if removed and log.options.is_always else log.settle)()
             return removed
 
         return self._use(remove, 0)

@@ -1,11 +1,12 @@
 """Under `always`, what is written but not flushed yet is not visible; trims and counters must not be misled by it."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import diskstream
-from diskstream import StorageError
+from diskstream import StorageError, Stream
 from tests.engine.stand_ins import IllDisk
 
 
@@ -53,3 +54,21 @@ def test_the_last_id_is_not_that_of_what_waits_for_its_flush(
         store.close()
     with diskstream.open(tmp_path / "s", fsync="always") as store:
         assert store.stream("x").last_id() > seen.last_generated_id, "it was written, and is there after all"
+
+
+@pytest.mark.parametrize("again", [lambda stream: stream.delete("1-0"), lambda stream: stream.trim(maxlen=2)])
+def test_that_there_is_nothing_to_remove_is_said_once_that_is_durable(
+    tmp_path: Path, again: Callable[[Stream], int]
+) -> None:
+    """A process died before its flush: who tried again heard 0, and a power cut brought the entry back."""
+    with (
+        diskstream.open(tmp_path / "s", fsync="os") as dying,
+        diskstream.open(tmp_path / "s", fsync="always") as store,
+    ):
+        dying.stream("x").add_many([{"n": number} for number in range(3)], ids=["1-0", "2-0", "3-0"])
+        dying.sync()
+        assert len(store.stream("x")) == 3
+        assert dying.stream("x").delete("1-0") == 1
+        assert not dying.stream("x").info().durable
+        assert again(store.stream("x")) == 0
+        assert dying.stream("x").info().durable
