@@ -75,7 +75,7 @@ class StreamLog:
         self.directory, self.files, self.options, self.read_only = directory, files, options, read_only
         self.report: RecoveryReport | None = None
         self.fault, self.is_damaged = None, False
-        self._mutex = threading.RLock()
+        self._mutex, self._closing = threading.RLock(), threading.RLock()
         self._closed = self._retired = False
         self.waits = True  # for the append lock: see closing.py
         self.was_used = False  # since a log was last to be closed for another
@@ -401,6 +401,10 @@ class StreamLog:
 
     def close(self) -> None:
         """Makes everything durable, marks it so, and lets go of the directory."""
+        with self._closing:  # its store may close a retired log while who used it last does
+            self._close()
+
+    def _close(self) -> None:
         with self._mutex:
             if self.has_let_go:  # where an interrupt ended the first, this goes on
                 return
@@ -486,6 +490,7 @@ class StreamLog:
         A call in which a signal handler forked goes on here too, can change nothing, and is done anew: see moved.py.
         """
         self._closed = self.has_let_go = True
+        self._closing = threading.RLock()
         self.direct[0] = None
         self.native.close(False)
         self.page.after_fork()

@@ -1,5 +1,6 @@
 """A log that gave way to others, and is read yet: what is added to its stream meanwhile is as durable as anything."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -80,3 +81,25 @@ def test_it_is_the_parents_in_a_child(tmp_path: Path) -> None:
     with child(forks.fork_with_a_retired_log, tmp_path / "s") as parent:
         assert parent.hear() == "0"
         assert parent.wait() == 0
+
+
+def test_who_used_it_last_and_its_store_do_not_close_it_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both would give up the same descriptor, whose number may be another file's by then."""
+    with retired(tmp_path / "s") as (store, _, log):
+        began: list[str] = []
+        other = threading.Thread(target=log.close)
+
+        def close_cleanly(_: StreamLog) -> None:
+            began.append(threading.current_thread().name)
+            if len(began) == 1:
+                other.start()
+                other.join(0.2)
+
+        monkeypatch.setattr(StreamLog, "_close_cleanly", close_cleanly)
+        log.close()
+        other.join()
+        assert began == [threading.current_thread().name]
+        monkeypatch.undo()
+        store.close()
