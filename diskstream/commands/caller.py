@@ -40,7 +40,7 @@ class Host(Protocol):
         """Sections of INFO that only the server knows: ``server``, ``clients``, ``stats``, ``memory``."""
 
     def reply_bytes(self) -> int:
-        """What one reply may have, of names and values; 0 is no limit. A stream may be larger than memory."""
+        """Bytes that one reply may have; 0 is no limit. A stream may be larger than memory."""
 
     def set_setting(self, name: str, value: str) -> str | None:
         """Takes a changed setting into use. Returns what is wrong with it, or None."""

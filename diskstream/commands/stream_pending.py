@@ -11,7 +11,7 @@ from diskstream.commands.id_words import as_end, as_id, as_start
 from diskstream.commands.replies import NIL_ARRAY, Failure, Reply
 from diskstream.commands.stream_adding import ids_with_references
 from diskstream.commands.stream_options import counted_ids
-from diskstream.commands.stream_read_options import FEW, most_bytes, refuse_beyond
+from diskstream.commands.stream_read_options import FEW, most_bytes, refuse_beyond, reply_bytes
 from diskstream.commands.table import Command
 from diskstream.errors import ArgumentError
 from diskstream.group import Group
@@ -126,7 +126,7 @@ def _refuse_many(caller: Caller, group: Group, ids: list[EntryID]) -> None:
     size = 0
     for entry_id, times in named.items():
         entry = group.stream.get(entry_id)
-        size += 0 if entry is None else times * entry.size_bytes
+        size += 0 if entry is None else times * reply_bytes([entry])
         refuse_beyond(size, most)
 
 

@@ -11,6 +11,7 @@ from diskstream.commands.caller import Caller
 from diskstream.commands.failures import SYNTAX
 from diskstream.commands.replies import NIL_ARRAY, Failure, Map, Reply
 from diskstream.commands.waiting import Waiting
+from diskstream.commands.wire import encode
 from diskstream.plurals import number_of
 
 __all__ = [
@@ -25,12 +26,17 @@ __all__ = [
     "most_bytes",
     "parse_read",
     "refuse_beyond",
+    "reply_bytes",
 ]
 
 # A count up to this says enough of how large a reply becomes.
 FEW = 1000
 # Entries between two looks at how large a reply has become.
 _AT_ONCE = 256
+# Names and values, which a read counts as it goes, are so much of a reply at most: the rest of what it may have is for
+# IDs and what stands between words. An entry of small words has more of that than of them, so entries are counted too.
+_OF_WORDS = 0.7
+_ENTRY_BYTES = 2048
 
 Found = list[tuple[bytes, list[Entry]]]
 Positions = list[tuple[bytes, EntryID | str]]
@@ -152,9 +158,14 @@ def bounded(entries: Iterator[Entry], most: int) -> list[Entry]:
     size = 0
     while some := list(islice(entries, _AT_ONCE)):
         found += some
-        size += sum(entry.size_bytes for entry in some)
+        size += reply_bytes(some)
         refuse_beyond(size, most)
     return found
+
+
+def reply_bytes(entries: list[Entry]) -> int:
+    """What entries have in a reply: of small words that is many times what names and values have."""
+    return len(encode([entries], resp3=False))
 
 
 def refuse_beyond(size: int, most: int) -> None:
@@ -171,11 +182,25 @@ def refuse_beyond(size: int, most: int) -> None:
 
 
 def capped(caller: Caller, asked: ReadOptions) -> ReadOptions:
-    """The options, with a MAXSIZE where none was given: who reads on gets the rest with its next, as with COUNT."""
-    if asked.max_bytes is not None:
-        return asked
+    """The options, with no greater MAXSIZE and MAXCOUNT than a reply has room for: who reads on gets the rest.
+
+    What waits for a client counts as it is sent: one that reads would be closed for a reply that is larger, again and
+    again, and what XREADGROUP has given out with NOACK would be lost.
+    """
     most = most_bytes(caller, asked.count)
-    return asked if most is None else replace(asked, max_bytes=most)
+    if most is None:
+        return asked
+    entries = max(FEW, most // _ENTRY_BYTES)
+    return replace(
+        asked,
+        count=None if asked.count is None else min(asked.count, entries),
+        max_count=_least(asked.max_count, entries),
+        max_bytes=_least(asked.max_bytes, max(1, int(most * _OF_WORDS))),
+    )
+
+
+def _least(given: int | None, most: int) -> int:
+    return most if given is None else min(given, most)
 
 
 def in_runs(

@@ -74,6 +74,28 @@ def test_what_a_reply_may_have_is_what_it_may_have_now(tmp_path: Path) -> None:
         assert [read(limit << 10) for limit in (768, 0, 512, 4096)] == [3, 8, 2, 8]
 
 
+def test_replies_of_small_entries_are_within_the_limit_as_they_are_sent(tmp_path: Path) -> None:
+    """By names and values alone they were many times larger: a client that reads was closed, and NOACK's were lost."""
+    with serving(tmp_path / "store", client_output_buffer_limit=2 << 20) as server, Client.to(server) as client:
+        with diskstream.open(tmp_path / "store") as store:
+            store.stream("s").add_many([{"f": "v"}] * 300_000)
+        for words in (("XRANGE", "s", "-", "+"), ("XREVRANGE", "s", "+", "-", "COUNT", 200_000)):
+            assert "the reply would have more than 2,097,152 bytes" in str(client.call(*words)), words
+        client.call("XGROUP", "CREATE", "s", "g", "0")
+        seen = 0
+        for _ in range(3):
+            seen += len(client.call("XREADGROUP", "GROUP", "g", "c", "NOACK", "STREAMS", "s", ">")[0][1])
+        assert client.call("XRANGE", "s", "-", "+", "COUNT", 1)
+        groups = client.call("XINFO", "GROUPS", "s")[0]
+        assert dict(zip(groups[::2], groups[1::2], strict=True))[b"entries-read"] == seen > 0
+        last = b"0"
+        for options in ((), ("COUNT", 150_000), ("MAXSIZE", 1 << 30)):
+            found = client.call("XREAD", *options, "STREAMS", "s", last)[0][1]
+            assert 0 < len(found) < 50_000
+            last = found[-1][0]
+        assert server.counts.output_limit == 0
+
+
 def test_the_query_limit_closes(tmp_path: Path) -> None:
     settings = {"client_query_buffer_limit": 1 << 20}
     with serving(tmp_path / "store", **settings) as server, Client.to(server) as client:
