@@ -53,6 +53,8 @@ class Connection:
         protocol: the one they are for.
         out: encoded, not sent yet.
         pending: commands that came and must not run yet: it waits, is paused, or does not read its replies.
+        backlog: bytes that came while it did not read its replies: they are looked at once it does.
+        ended: whether it sends no more behind these.
         waiter: the wait it is in.
         paused: whether CLIENT PAUSE holds it back.
         clogged: whether it must first read what was sent.
@@ -64,11 +66,13 @@ class Connection:
 
     __slots__ = (
         "_encode",
+        "backlog",
         "caller",
         "clogged",
         "closed",
         "closing",
         "dirty",
+        "ended",
         "fd",
         "last_used",
         "mask",
@@ -98,8 +102,9 @@ class Connection:
         self.protocol = caller.protocol
         self.out = bytearray()
         self.pending: deque[list[bytes] | AddRun | CommandRun] = deque()
+        self.backlog = bytearray()
         self.waiter: Waiter | None = None
-        self.paused = self.clogged = self.closing = self.closed = self.dirty = False
+        self.paused = self.clogged = self.closing = self.closed = self.dirty = self.ended = False
         self.mask = READ
         self.last_used = caller.last_used
 

@@ -33,6 +33,7 @@ class Limits(Protocol):
 
     timeout: int
     client_output_buffer_limit: int
+    client_query_buffer_limit: int
 
 
 class Loop:
@@ -126,7 +127,7 @@ class Loop:
                 self._send(dirty[0])
             runner.run_resumed()  # who could not be sent to before
             runner.settle()
-        if self._behind and not all(each.held() for each in self._behind):
+        if self._behind and not all(each.held() or (each.ended and each.out) for each in self._behind):
             self.poke()  # what held them up is over
 
     def _take(self, events: list[tuple[int, int]], now: float) -> Arrived:
@@ -226,6 +227,9 @@ class Loop:
     def _receive(self, connection: Connection, now: float) -> Commands:
         """The commands that came; the last reply is given here where what came is no command."""
         caller, parser = connection.caller, connection.parser
+        if connection.clogged or connection.backlog:
+            self._keep(connection, now)
+            return []
         commands: Commands
         if connection.plain is not None:
             size, commands = self._receiver.receive(connection.fd, connection.plain, caller.user is not None)
@@ -250,11 +254,45 @@ class Loop:
             self._behind.append(connection)
         return commands
 
+    def _keep(self, connection: Connection, now: float) -> None:
+        """Takes what a client sends that does not read its replies: many send a whole pipeline before they read."""
+        try:
+            data = connection.receive(_RECEIVE_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self.close(connection)
+            return
+        if not data and not connection.backlog and not connection.pending:
+            self.close(connection)
+            return
+        if not data:  # it may read on, and is heard out; then its end comes once more
+            connection.ended = True
+            self._behind.append(connection)
+            self._settle(connection)
+            return
+        self._counts.bytes_in += len(data)
+        connection.caller.last_used = now
+        if not connection.backlog:
+            self._behind.append(connection)
+        connection.backlog += data
+        if len(connection.backlog) >= self._limits.client_query_buffer_limit:
+            self._settle(connection)  # no more is taken before some of it is run
+
     def _look_behind(self) -> None:
         """Those whose parser had more to say, once the commands before it have run."""
         behind, self._behind = self._behind, []
-        for connection in behind:
+        for connection in dict.fromkeys(behind):
             parser = connection.parser
+            if connection.backlog and not connection.held() and not connection.pending:
+                piece = bytes(connection.backlog[:_RECEIVE_BYTES])  # and no more in a turn: there are others
+                del connection.backlog[:_RECEIVE_BYTES]
+                self.runner.run([(connection, parser.feed(piece, connection.caller.user is not None))])
+                if connection.mask & READ == 0:
+                    self._settle(connection)
+            elif connection.ended and not (connection.held() or connection.pending or connection.out):
+                connection.ended = False
+                self._settle(connection)
             while parser.held_back and not connection.held():  # its size may depend on what ran just now
                 self.runner.run([(connection, parser.feed(b"", connection.caller.user is not None))])
             if connection.closed or connection.closing:  # after QUIT, what follows is nobody's
@@ -269,7 +307,7 @@ class Loop:
                 self._counts.protocol_errors += 1
                 connection.replies.append(ErrorReply(parser.error))
                 self.end(connection)
-            elif parser.held_back:
+            elif parser.held_back or connection.backlog or connection.ended:
                 self._behind.append(connection)
 
     # --- sending ------------------------------------------------------------------------------------------------------
@@ -340,8 +378,12 @@ class Loop:
         elif connection.clogged and waiting <= SOFT_OUT_BYTES // 2:
             connection.clogged = False
             self.runner.resumed.append(connection)
-        reads = not (connection.clogged or connection.closing or (connection.held() and connection.pending))
-        self._set_mask(connection, (READ if reads else 0) | (WRITE if waiting else 0) or HANGUP)
+        full = connection.ended or len(connection.backlog) >= self._limits.client_query_buffer_limit
+        reads = not (full or connection.closing)
+        if connection.caller.user is None or not (connection.clogged or connection.backlog):
+            reads = reads and not connection.clogged and not (connection.held() and connection.pending)
+        heard_out = connection.ended and connection.waiter is None  # who waits and has gone is given nothing any more
+        self._set_mask(connection, (READ if reads else 0) | (WRITE if waiting else 0) or (0 if heard_out else HANGUP))
 
     def _set_mask(self, connection: Connection, mask: int) -> None:
         if mask != connection.mask:
@@ -369,6 +411,7 @@ class Loop:
             self._poller.unregister(connection.fd)
         connection.sock.close()
         connection.pending.clear()
+        connection.backlog.clear()
         connection.replies.clear()
         connection.out.clear()
 

@@ -46,6 +46,18 @@ def test_a_client_that_does_not_read_holds_up_itself_only(tmp_path: Path) -> Non
             assert len(lazy.reply()) == 8
 
 
+def test_a_pipeline_is_sent_whole_before_its_replies_are_read(tmp_path: Path) -> None:
+    """As redis-py does. The server took no more commands while replies waited, and both waited for the other."""
+    with serving(tmp_path / "store") as server, Client.to(server) as client, Client.to(server) as other:
+        client.sock.settimeout(60)
+        words = [b"%d" % number + b"x" * 10_000 for number in range(4000)]
+        client.sock.sendall(b"".join(packed("ECHO", word) for word in words))
+        assert other.call("PING") == b"PONG"
+        client.sock.shutdown(socket.SHUT_WR)
+        assert [client.reply() for _ in words] == words
+        assert client.at_end()
+
+
 def test_the_output_limit_closes(tmp_path: Path) -> None:
     with serving(tmp_path / "store", client_output_buffer_limit=3 << 20) as server, Client.to(server) as other:
         for _ in range(64):
