@@ -212,11 +212,23 @@ class _Making:
     # --- one moment of each stream ------------------------------------------------------------------------------------
 
     def _pin(self) -> None:
-        for part in stores_in(self._store):
-            if part == "keys" and self._settings.patterns:
-                continue
-            with self._opened(part) as opened:
-                self._pin_part(part, opened)
+        """Holds a moment of each stream, also of one that MOVE takes from one database to another meanwhile.
+
+        Databases are looked at one after another: it may come to one that was, and be gone from one that was not yet.
+        """
+        for _ in range(_LOOKS):
+            before = self._listed()
+            held: dict[str, set[bytes]] = {}
+            for part in before:
+                with self._opened(part) as opened:
+                    held[part] = self._pin_part(part, opened)
+            gone = {name for part, names in before.items() for name in names - held[part]}
+            if not gone or not any(gone & (names - held.get(part, set())) for part, names in self._listed().items()):
+                break
+            self._let_go()
+        else:
+            what = "streams are moved from one database to another all the time"
+            raise BackupError(self._store, what, "run this again when fewer are")
         if not self._leases:
             self._journal.remove()
             self._repository.remove(self._fresh, self._files)
@@ -238,16 +250,36 @@ class _Making:
             what = str(error).removeprefix(f"{path} ")
             raise BackupError(path, what, f"diskstream repair --dir {self._store} mends that") from error
 
-    def _pin_part(self, part: str, store: stores.Store) -> None:
+    def _listed(self) -> dict[str, set[bytes]]:
+        """Of each store within the streams that are to be kept, by name."""
+        found = {}
+        for part in stores_in(self._store):
+            if part != "keys" or not self._settings.patterns:
+                with self._opened(part) as opened:
+                    found[part] = set(self._wanted(opened))
+        return found
+
+    def _wanted(self, store: stores.Store) -> list[bytes]:
+        everything = not self._settings.patterns
+        finished = [name for name in store.streams() if not is_unfinished(name)]
+        return [name for name in finished if everything or self._matches(name)]
+
+    def _let_go(self) -> None:
+        for lease in self._leases.values():
+            leases.release(lease)
+        self._leases.clear()
+        self._found.clear()
+
+    def _pin_part(self, part: str, store: stores.Store) -> set[bytes]:
+        """Holds a moment of each stream of one of the stores. Returns the names that can be read."""
         everything = not self._settings.patterns
         unreadable = self._nameless(store)
         damaged: dict[str, str] = {}
         moments: dict[str, Moment] = {}
         for _ in range(_LOOKS):
-            finished = [name for name in store.streams() if not is_unfinished(name)]
-            wanted = [name for name in finished if everything or self._matches(name)]
+            wanted = self._wanted(store)
             if not wanted and not everything and not unreadable:
-                return
+                return set()
             name = f"backup-{secrets.token_hex(8)}"
             self._journal.pinned(part, name)
 
@@ -269,6 +301,7 @@ class _Making:
             if moment is None:
                 found.faults.append(damaged[place.name])
             self._found[found.place] = found
+        return set(wanted)
 
     def _nameless(self, store: stores.Store) -> list[Path]:
         """What may be a stream that is to be kept, and whose name cannot be read: else nobody would miss it."""
