@@ -1,12 +1,12 @@
 """Reading backups against their manifests, and as the stores that they are."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from diskstream import store as stores
 from diskstream.backups.manifest import NAME, Manifest, read_manifest
-from diskstream.backups.parts import stores_in
+from diskstream.backups.parts import is_of_jobs, stores_in
 from diskstream.backups.repository import Backup
 from diskstream.errors import DiskstreamError
 from diskstream.plurals import number_of
@@ -97,7 +97,8 @@ def check_backup(
             broken = {stream.path for stream in manifest.streams if stream.faults}
             broken |= {each.path.rpartition("/")[0] for each in found}
             wrong = _wrong_streams(backup, seen, on_bytes or (lambda _: None), cold=cold)
-            found += [each for each in wrong if each.path not in broken]
+            # The files of jobs were just compared with the manifest: they are as they were in the store.
+            found += [replace(each, known=is_of_jobs(each.path)) for each in wrong if each.path not in broken]
         return known + found
 
 

@@ -25,7 +25,7 @@ from diskstream.backups.manifest import (
     write_manifest,
 )
 from diskstream.backups.pace import Pace
-from diskstream.backups.parts import copy_jobs, stores_in
+from diskstream.backups.parts import copy_jobs, is_of_jobs, stores_in
 from diskstream.backups.repository import BackupError, Repository
 from diskstream.backups.sharing import Donors, Journal, release_pins
 from diskstream.cold_segments import STUB, segments_of
@@ -47,6 +47,8 @@ from diskstream.store_files import (
 )
 from diskstream.stream import Stream
 from diskstream.system_calls import all_below, are_short, children, named, wrapped
+from diskstream.verifying import Problem
+from diskstream.work_files import work_faults
 
 __all__ = ["Made", "Settings", "make_backup"]
 
@@ -99,6 +101,7 @@ class Made:
         streams: what it says of each stream.
         seconds: what it took.
         cold_entries, cold_bytes: of segments in object storage, of which the backup has the stubs alone.
+        job_faults: what is damaged of how far jobs have come; no stream depends on it, and the backup counts as sound.
     """
 
     path: Path
@@ -109,6 +112,7 @@ class Made:
     seconds: float
     cold_entries: int = 0
     cold_bytes: int = 0
+    job_faults: tuple[Problem, ...] = ()
 
     @property
     def damaged(self) -> list[KeptStream]:
@@ -148,7 +152,7 @@ def _make(store: Path, target: Path, settings: Settings, version: str) -> Made:
         made = _Making(store, repository, settings, files, unfinished).run(version)
         for folder in unfinished:
             repository.remove(folder, files)
-        return made
+        return made if settings.patterns else replace(made, job_faults=tuple(work_faults(store)))
 
 
 @dataclass
@@ -204,8 +208,7 @@ class _Making:
             self._copy_parts()
         finally:
             self._journal.close()
-            for lease in self._leases.values():
-                leases.release(lease)
+            self._let_go()
         streams = self._checked()
         return self._finish(version, streams)
 
@@ -226,6 +229,7 @@ class _Making:
             if not gone or not any(gone & (names - held.get(part, set())) for part, names in self._listed().items()):
                 break
             self._let_go()
+            self._leases, self._found = {}, {}
         else:
             what = "streams are moved from one database to another all the time"
             raise BackupError(self._store, what, "run this again when fewer are")
@@ -267,8 +271,6 @@ class _Making:
     def _let_go(self) -> None:
         for lease in self._leases.values():
             leases.release(lease)
-        self._leases.clear()
-        self._found.clear()
 
     def _pin_part(self, part: str, store: stores.Store) -> set[bytes]:
         """Holds a moment of each stream of one of the stores. Returns the names that can be read."""
@@ -321,7 +323,7 @@ class _Making:
     def _keep_jobs(self) -> None:
         for path in sorted(all_below(self._fresh)):
             relative = path.relative_to(self._fresh).as_posix()
-            if path.is_file() and relative.split("/")[0] in ("archives", "commits", "staging", "replays"):
+            if path.is_file() and is_of_jobs(relative):
                 copied = digest_file(path, lambda _: None)
                 self._kept[relative] = Kept(relative, copied.size_bytes, copied.sha256)
 
@@ -443,7 +445,7 @@ class _Making:
         _must_be_readable(self._fresh)
         path = self._repository.finish(self._fresh, header, self._files)
         seconds = time.monotonic() - self._began
-        return Made(path, header, self._shared, self._linked, streams, seconds, *self._cold)
+        return Made(path, header, self._shared, self._linked, streams, seconds, self._cold[0], self._cold[1])
 
 
 def _must_be_readable(fresh: Path) -> None:

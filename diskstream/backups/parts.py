@@ -14,13 +14,14 @@ from diskstream.plurals import number_of
 from diskstream.store_files import Files, copy_file
 from diskstream.system_calls import read_small, wrapped
 
-__all__ = ["copy_jobs", "stores_in"]
+__all__ = ["copy_jobs", "is_of_jobs", "stores_in"]
 
 # A server keeps further databases, and what it knows of keys, in stores of their own: docs/format/keys.md.
 _WITHIN: Final = re.compile(r"keys|db[1-9]\d*")
 # Files of a job that list no others. The rest, NNNN.json, list staged files.
 _SMALL: Final = frozenset({"done.json", "plan.json", "replay.json", "complete"})
 _MAX_MANIFEST_BYTES: Final = 256 << 20
+_OF_JOBS: Final = ("archives", "commits", "replays", "staging")
 
 
 def stores_in(path: Path) -> list[str]:
@@ -39,6 +40,11 @@ def _is_store(path: Path) -> bool:
         return True
     with wrapped(path, "look at"):
         return (path / "streams").is_dir() and any((path / "streams").iterdir())
+
+
+def is_of_jobs(path: str) -> bool:
+    """Whether a path below a store is of what jobs have decided or completed: streams are whole without it."""
+    return path.split("/", maxsplit=1)[0] in _OF_JOBS
 
 
 def copy_jobs(store: Path, target: Path, files: Files) -> None:

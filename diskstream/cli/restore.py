@@ -13,6 +13,7 @@ from rich.filesize import decimal
 
 import diskstream
 from diskstream.backups import Backup, Planned, Restored, Wanted, find_backup, plan, restore
+from diskstream.cli.advice import for_command
 from diskstream.cli.consent import consent_options
 from diskstream.cli.failure import Failure
 from diskstream.cli.moments import END, check_order, end_bound, start_bound
@@ -171,6 +172,8 @@ def _tell_faults(restored: Restored) -> None:
         left = len(faults) - _FAULTS_TOLD
         if left > 0:
             click.echo(f"{text(stream)} has {number_of(left, 'more fault')}", err=True)
+    for path, what in restored.job_faults.items():
+        click.echo(f"{path} is damaged: {for_command(what)}", err=True)
     if restored.faults:
         click.echo(f"`diskstream repair --dir {restored.path}` keeps what can be read of it", err=True)
 
@@ -207,5 +210,6 @@ def _facts(backup: Backup, restored: Restored) -> dict[str, object]:
         "cold_segments": restored.cold_segments,
         "cold_bytes": restored.cold_bytes,
         "damaged": restored.faults,
+        "job_faults": restored.job_faults,
         "retention": {name: rule_facts(rule) for name, rule in restored.rules.items()},
     }

@@ -9,7 +9,7 @@ from rich.filesize import decimal
 
 import diskstream
 from diskstream.backups import Made, Settings, make_backup
-from diskstream.cli.advice import for_command_each
+from diskstream.cli.advice import for_command, for_command_each
 from diskstream.cli.amounts import SIZE
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import as_bytes, directory_option, json_option
@@ -60,7 +60,9 @@ def command(
     for stream in made.damaged:
         for fault in stream.faults:
             Failure(f"{text(stream.name)}: {fault}", hint=None if fault != stream.faults[-1] else _HINT).show()
-    ctx.exit(1 if made.damaged else 0)
+    for problem in made.job_faults:
+        Failure(f"{problem.path}: {for_command(problem.what)}", hint=for_command(problem.meaning)).show()
+    ctx.exit(1 if made.damaged or made.job_faults else 0)
 
 
 _HINT = "the backup has what is there; diskstream verify says more of the store"
@@ -68,7 +70,7 @@ _HINT = "the backup has what is there; diskstream verify says more of the store"
 
 def _facts(made: Made) -> dict[str, object]:
     shared = {"shared_bytes": made.shared_bytes, "linked_bytes": made.linked_bytes}
-    shared |= {"cold_entries": made.cold_entries, "cold_bytes": made.cold_bytes}
+    shared |= {"cold_entries": made.cold_entries, "cold_bytes": made.cold_bytes, "job_faults": len(made.job_faults)}
     return {**attributes(made.header), **shared, "seconds": round(made.seconds, 6)}
 
 
