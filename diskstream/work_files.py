@@ -1,19 +1,26 @@
-"""What archives and replays remember of how far they have come, looked at by a verification."""
+"""What archives, replays and writers remember of how far they have come, looked at by a verification."""
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from diskstream.checked_json import checked
 from diskstream.engine.files import read_small, wrapped
-from diskstream.engine.looks import children, is_folder
+from diskstream.engine.looks import children, is_folder, is_there
 from diskstream.engine.verify import Problem
 from diskstream.errors import StorageError
 
 __all__ = ["work_faults"]
 
 _MAX_BYTES = 1 << 20
+_MAX_MANIFEST_BYTES = 256 << 20
+_DONE = "done.json"
 _ARCHIVE = "the streams are whole, but the archive does not go on: restore the file, or archive to a new directory"
 _REPLAY = "the streams are whole, but the replay does not go on: give it another --name"
+_WRITER = (
+    "the streams are whole, but what this writer has decided and not appended yet is in none, nor comes what it writes "
+    "next: restore the file"
+)
 
 
 def work_faults(store: Path) -> Iterator[Problem]:
@@ -23,11 +30,32 @@ def work_faults(store: Path) -> Iterator[Problem]:
     """
     for path in _files(store / "archives"):
         if path.suffix == ".json":
-            yield from _fault(path, _ARCHIVE)
+            yield from _read(path, _ARCHIVE, _MAX_BYTES)[1]
     for folder in _files(store / "replays"):
         for path in _files(folder):
             if path.suffix == ".json":
-                yield from _fault(path, _REPLAY)
+                yield from _read(path, _REPLAY, _MAX_BYTES)[1]
+    for folder in _files(store / "commits"):
+        yield from _of_writer(store, folder)
+
+
+def _of_writer(store: Path, folder: Path) -> Iterator[Problem]:
+    """What a writer has completed, and the manifests of what it has decided: rows of which are in no stream yet."""
+    done, faults = _read(folder / _DONE, _WRITER, _MAX_BYTES)
+    yield from faults
+    for path in _files(folder):
+        if path.suffix != ".json" or path.name == _DONE:
+            continue
+        manifest, faults = _read(path, _WRITER, _MAX_MANIFEST_BYTES)
+        yield from faults
+        try:
+            # What is done needs none of its files; and whoever carries it out removes the manifest before them.
+            is_done = int(manifest.get("version", -1)) <= int(done.get("version", -1))
+            gone = [] if is_done else [each["path"] for each in manifest["files"] if not is_there(store / each["path"])]
+            if gone and is_there(path):
+                yield Problem(b"", path, 0, f"it lists {gone[0]}, which is gone", meaning=_WRITER)
+        except (StorageError, ValueError, KeyError, TypeError) as error:  # of an earlier version, which noted no check
+            yield Problem(b"", path, 0, f"it cannot be read ({error})", meaning=_WRITER)
 
 
 def _files(folder: Path) -> list[Path]:
@@ -37,11 +65,12 @@ def _files(folder: Path) -> list[Path]:
         return []  # others remove it just now, or it is a fault of its own
 
 
-def _fault(path: Path, meaning: str) -> Iterator[Problem]:
+def _read(path: Path, meaning: str, limit: int) -> tuple[dict[str, Any], list[Problem]]:
+    """What a file says, and what is wrong with it; nothing where it was replaced or removed meanwhile."""
     try:
         with wrapped(path, "read"):
-            checked(read_small(path, _MAX_BYTES))
+            return checked(read_small(path, limit)), []
     except FileNotFoundError:
-        return  # replaced or removed meanwhile
+        return {}, []
     except (StorageError, ValueError, RecursionError) as error:
-        yield Problem(b"", path, 0, f"it cannot be read ({error})", meaning=meaning)
+        return {}, [Problem(b"", path, 0, f"it cannot be read ({error})", meaning=meaning)]

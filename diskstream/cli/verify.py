@@ -62,7 +62,8 @@ def command(ctx: click.Context, *, cold: bool, directory: Path, streams: tuple[b
 def _is_for_a_repair(problem: diskstream.Problem) -> bool:
     """A repair leaves alone stubs, objects in storage (which have no path here), and how far a job has come."""
     path = problem.path
-    return path.suffix != ".cold" and path.is_absolute() and path.parent.name not in ("archives", "replays")
+    of_jobs = path.parent.name == "archives" or path.parent.parent.name in ("commits", "replays")
+    return path.suffix != ".cold" and path.is_absolute() and not of_jobs
 
 
 def _faults(problems: list[diskstream.Problem]) -> Iterator[str]:
