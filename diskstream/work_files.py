@@ -1,6 +1,7 @@
 """What archives, replays and writers remember of how far they have come, looked at by a verification."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from diskstream.errors import StorageError
 __all__ = ["work_faults"]
 
 _MAX_BYTES = 1 << 20
-_MAX_MANIFEST_BYTES = 256 << 20
+_MAX_LIST_BYTES = 256 << 20  # as who goes by it takes
 _DONE = "done.json"
+# Of a replay by Spark: what is left of one that is under way, with as many tasks as the archive has files; its end.
+_PLAN, _COMPLETE = "plan.json", "complete"
 _ARCHIVE = "the streams are whole, but the archive does not go on: restore the file, or archive to a new directory"
 _REPLAY = "the streams are whole, but the replay does not go on: give it another --name"
 _WRITER = (
@@ -33,10 +36,22 @@ def work_faults(store: Path) -> Iterator[Problem]:
             yield from _read(path, _ARCHIVE, _MAX_BYTES)[1]
     for folder in _files(store / "replays"):
         for path in _files(folder):
-            if path.suffix == ".json":
+            if path.name == _PLAN:
+                yield from _read(path, _REPLAY, _MAX_LIST_BYTES, _plan)[1]
+            elif path.name == _COMPLETE:  # earlier versions noted nothing in it
+                yield from _read(path, _REPLAY, _MAX_BYTES, lambda text: checked(text) if text else {})[1]
+            elif path.suffix == ".json":
                 yield from _read(path, _REPLAY, _MAX_BYTES)[1]
     for folder in _files(store / "commits"):
         yield from _of_writer(store, folder)
+
+
+def _plan(text: bytes) -> dict[str, Any]:
+    """What a replay by Spark goes by; earlier versions kept the list of its tasks alone."""
+    if not text.startswith(b"["):
+        return checked(text)
+    json.loads(text)
+    return {}
 
 
 def _of_writer(store: Path, folder: Path) -> Iterator[Problem]:
@@ -46,7 +61,7 @@ def _of_writer(store: Path, folder: Path) -> Iterator[Problem]:
     for path in _files(folder):
         if path.suffix != ".json" or path.name == _DONE:
             continue
-        manifest, faults = _read(path, _WRITER, _MAX_MANIFEST_BYTES)
+        manifest, faults = _read(path, _WRITER, _MAX_LIST_BYTES)
         yield from faults
         try:
             # What is done needs none of its files; and whoever carries it out removes the manifest before them.
@@ -65,11 +80,13 @@ def _files(folder: Path) -> list[Path]:
         return []  # others remove it just now, or it is a fault of its own
 
 
-def _read(path: Path, meaning: str, limit: int) -> tuple[dict[str, Any], list[Problem]]:
+def _read(
+    path: Path, meaning: str, limit: int, parse: Callable[[bytes], dict[str, Any]] = checked
+) -> tuple[dict[str, Any], list[Problem]]:
     """What a file says, and what is wrong with it; nothing where it was replaced or removed meanwhile."""
     try:
         with wrapped(path, "read"):
-            return checked(read_small(path, limit)), []
+            return parse(read_small(path, limit)), []
     except FileNotFoundError:
         return {}, []
     except (StorageError, ValueError, RecursionError) as error:

@@ -117,6 +117,30 @@ def test_the_stores_of_a_server_below_it_are_looked_at_too(path: Path) -> None:
 
 
 @pytest.mark.parametrize("verify", [inside, outside])
+def test_a_plan_of_many_tasks_is_none(path: Path, verify: Verify) -> None:
+    """With a mebibyte and more, of some thousands, it was called damaged while the replay went by it."""
+    work = [{"path": f"entries-{task:032x}.parquet", "archive": "/archive", "parts": [task]} for task in range(20_000)]
+    noted(path / "replays" / ("cd" * 32) / "plan.json", {"words": {}, "tasks_per_round": 64, "work": work})
+    assert verify(path).ok
+
+
+@pytest.mark.parametrize(("name", "content"), [("plan.json", b'[{"path": "a"}]'), ("complete", b"")])
+def test_what_earlier_versions_kept_of_a_replay_is_none(path: Path, name: str, content: bytes) -> None:
+    folder = path / "replays" / ("cd" * 32)
+    folder.mkdir()
+    (folder / name).write_bytes(content)
+    assert outside(path).ok
+    (folder / name).write_bytes(content + b"{")
+    assert [problem.path for problem in outside(path).problems] == [folder / name]
+
+
+def test_an_empty_plan_is_a_fault(path: Path) -> None:
+    (path / "replays" / ("cd" * 32)).mkdir()
+    (path / "replays" / ("cd" * 32) / "plan.json").touch()
+    assert len(outside(path).problems) == 1
+
+
+@pytest.mark.parametrize("verify", [inside, outside])
 def test_decided_rows_that_are_gone_are_missed(path: Path, verify: Verify) -> None:
     """Nobody appends them any more, nor what their writer writes next: and the store was called sound."""
     (path / STAGED).unlink()
