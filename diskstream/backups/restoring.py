@@ -378,9 +378,8 @@ class _Making:
                 for problem in report.problems:
                     place = problem.path if problem.path.is_dir() else problem.path.parent
                     inside = problem.path.relative_to(self._fresh).as_posix()
-                    if is_of_jobs(
-                        inside
-                    ):  # as it was in the store: the streams are whole, and must not be out of reach
+                    # What is damaged of jobs was so in the store: the streams are whole, and must not be out of reach.
+                    if is_of_jobs(inside):
                         self._restored.job_faults.setdefault(inside, f"{problem.what}: {problem.meaning}")
                     elif place.relative_to(self._fresh).as_posix() not in damaged:
                         raise BackupError(problem.path, problem.what, _WAY_OUT)
