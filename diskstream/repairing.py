@@ -56,7 +56,7 @@ def repair(
         streams: names of the streams to repair; all where there are none.
         uuid: of the store, where its own cannot be read: as text.
         known_names: names that streams may have, for those whose long name is lost.
-        give_up: take segments off the list whose file and stub are lost, though others of their stream are in object
+        give_up: take segments off the list whose file and stub are lost, though others of the store are in object
             storage: it may be there, too, and `diskstream cold adopt` make the stub anew.
         dry_run: change nothing, and say what would be done. Needs room for that among the temporary files.
         progress: called with entries, and bytes of files, just looked at.

@@ -257,9 +257,6 @@ class SmallStore(Subject):
                 witness.offend(f"{name[:20]!r}: what was there before it was opened again is not")
         witness.attempt("again: close", store.close)
 
-    def _has_cold(self, folder: str) -> bool:
-        return any(path.endswith(".cold") and _folder(path) == folder for path in self._segments)
-
     def _repair(self, witness: Witness) -> None:
         reports = witness.attempt("repair", lambda: list(diskstream.repair(self.root / "store")))
         if reports is None:
@@ -267,7 +264,7 @@ class SmallStore(Subject):
         if not verified(self.root / "store", Witness(self.root), "repaired"):
             after = Witness(self.root)
             verified(self.root / "store", after, "repaired")
-            if any(self._has_cold(_folder(path)) for path in self._segments if path in self.damage.changed):
+            if any("--give-up" in report.failed for report in reports):
                 # Where others are in object storage one of which nothing is left may be there, too: the user says no.
                 list(diskstream.repair(self.root / "store", give_up=True))
                 after = Witness(self.root)
