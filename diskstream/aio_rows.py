@@ -1,11 +1,13 @@
 """Fields on their way to a thread, which packs them later: the task that gave them may use what held them again."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from diskstream.stream import Fields
 
 __all__ = ["as_of_now", "rows_as_of_now"]
+
+_FIXED: Final = frozenset((bytes, str, int, float))
 
 
 def as_of_now(fields: Fields) -> Fields:
@@ -13,6 +15,8 @@ def as_of_now(fields: Fields) -> Fields:
 
     What is no entry stays what it is, for whoever refuses it.
     """
+    if isinstance(fields, dict) and _FIXED.issuperset(map(type, fields.values())):
+        return list(fields.items())  # keys can be hashed: they are no buffers that change
     pairs: Any = fields.items() if hasattr(fields, "items") else fields
     return [_pair(item) for item in pairs] if isinstance(pairs, Iterable) else fields
 

@@ -263,7 +263,7 @@ class Loop:
         except OSError:
             self.close(connection)
             return
-        if not data and not connection.backlog and not connection.pending:
+        if not data and not (connection.backlog or connection.pending or connection.out):
             self.close(connection)
             return
         if not data:  # it may read on, and is heard out; then its end comes once more

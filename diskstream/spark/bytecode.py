@@ -12,7 +12,6 @@ an update of PySpark brings a new file, without.
 """
 
 import importlib.util
-import os
 import py_compile
 import shutil
 import sys
@@ -24,6 +23,7 @@ from typing import Final
 
 from diskstream.errors import DiskstreamError
 from diskstream.plurals import number_of
+from diskstream.spark.jobs.java import spark_home
 
 __all__ = ["add_bytecode", "spark_archive"]
 
@@ -36,10 +36,7 @@ def spark_archive() -> Path:
     Raises:
         DiskstreamError: there is none, as with a PySpark that only connects to servers.
     """
-    import pyspark
-
-    home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
-    archive = home / "python" / "lib" / "pyspark.zip"
+    archive = spark_home() / "python" / "lib" / "pyspark.zip"
     if not archive.is_file():
         raise DiskstreamError(f"{archive} is not there: this PySpark starts no Python processes; nothing is to be done")
     return archive

@@ -57,28 +57,24 @@ def kept(path: Path, target: Path) -> dict[str, int]:
     return found
 
 
-def test_what_moves_to_a_database_that_was_looked_at_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("database", "streams"),
+    [(0, {"streams/own": 1, "streams/s": 2}), (5, {"streams/own": 1, "db5/streams/s": 2})],
+    ids=["that was looked at", "that was not there"],
+)
+def test_what_moves_to_another_database_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: int, streams: dict[str, int]
+) -> None:
     """It was in neither: of the one it came to late, and of the other it had gone."""
     path = served(tmp_path / "served")
 
     def move(store: Path, before: int) -> None:
         if store == path and before < 2:
-            say(path, "SELECT 3", "MOVE s 0")
+            say(path, "SELECT 3", f"MOVE s {database}")
 
     between(monkeypatch, move)
-    assert kept(path, tmp_path / "backups") == {"streams/own": 1, "streams/s": 2, "db3/streams/own": 1}
+    assert kept(path, tmp_path / "backups") == {**streams, "db3/streams/own": 1}
     assert not list(path.glob("leases/*")) + list(path.glob("*/leases/*"))
-
-
-def test_what_moves_to_a_database_that_was_not_there_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = served(tmp_path / "served")
-
-    def move(store: Path, before: int) -> None:
-        if store == path and before < 2:
-            say(path, "SELECT 3", "MOVE s 5")
-
-    between(monkeypatch, move)
-    assert kept(path, tmp_path / "backups") == {"streams/own": 1, "db5/streams/s": 2, "db3/streams/own": 1}
 
 
 def test_what_goes_meanwhile_is_no_move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

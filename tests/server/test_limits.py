@@ -58,6 +58,19 @@ def test_a_pipeline_is_sent_whole_before_its_replies_are_read(tmp_path: Path) ->
         assert client.at_end()
 
 
+def test_a_client_that_sends_no_more_is_given_all_of_a_large_reply(tmp_path: Path) -> None:
+    """As one that reads its commands from a file: its end of the connection is closed long before it has read all."""
+    with serving(tmp_path / "store") as server, Client.to(server) as client, Client.to(server) as other:
+        for _ in range(64):
+            other.call("XADD", "s", "*", "n", _LARGE)
+        client.send("XRANGE", "s", "-", "+")
+        client.sock.shutdown(socket.SHUT_WR)
+        for _ in range(100):
+            assert other.call("PING") == b"PONG"
+        assert len(client.reply()) == 64
+        assert client.at_end()
+
+
 def test_the_output_limit_closes(tmp_path: Path) -> None:
     with serving(tmp_path / "store", client_output_buffer_limit=3 << 20) as server, Client.to(server) as other:
         for _ in range(64):

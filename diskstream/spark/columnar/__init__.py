@@ -12,14 +12,13 @@ compiles them with the Scala compiler that comes with PySpark, once for an insta
 """
 
 import logging
-import os
 import subprocess
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from diskstream.errors import DiskstreamError
-from diskstream.spark.jobs.java import check_java
+from diskstream.spark.jobs.java import check_java, spark_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,7 +100,7 @@ def compile_jar(place: Path = _PLACE) -> Path:
     """
     import pyspark
 
-    home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+    home = spark_home()
     jar = jar_for(pyspark.__version__, place)
     with tempfile.TemporaryDirectory(dir=place) as scratch:
         made = Path(scratch, jar.name)

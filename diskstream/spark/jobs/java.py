@@ -1,4 +1,5 @@
-"""The Java that Spark will run on, looked at before Spark is started: what that says of a missing one helps nobody."""
+"""The Java that Spark will run on, looked at before Spark is started: what that says of a missing one helps nobody. And
+where Spark is."""
 
 import os
 import re
@@ -9,11 +10,18 @@ from typing import Final
 
 from diskstream.errors import DiskstreamError
 
-__all__ = ["OLDEST_JAVA", "check_java"]
+__all__ = ["OLDEST_JAVA", "check_java", "spark_home"]
 
 OLDEST_JAVA: Final = 17  # what Spark 4 is compiled for
 _INSTALL: Final = "install it (Debian: apt-get install openjdk-17-jre-headless), or set JAVA_HOME"
 _ANSWER_S: Final = 60.0
+
+
+def spark_home() -> Path:
+    """Where the Spark is that this Python starts."""
+    import pyspark
+
+    return Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
 
 
 def check_java() -> str:
