@@ -19,6 +19,9 @@ class PackedRows:
     @property
     def size_bytes(self) -> int: ...  # Bytes as packed
     def block(self) -> Block: ...  # The rows as they are read once they are appended; they must have been given IDs
+    def to_bytes(self) -> bytes: ...  # The rows as bytes that can wait on a disk, with a checksum
+    @staticmethod
+    def from_bytes(data: bytes) -> PackedRows: ...  # The rows of which `to_bytes` made these; CorruptionError of others
 
 def pack_columns(
     columns: Sequence[tuple[bytes, _Column]], rows: int, ids: _IDs | None = None, limit: int = ...

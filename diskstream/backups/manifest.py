@@ -263,7 +263,7 @@ def read_manifest(folder: Path) -> Manifest:
 # what a backup has ever held is taken. So there is no control page, and no view, of somebody else's making.
 _PLACE: Final = re.compile(r"(?P<store>(?:(?:keys|db[1-9]\d*)/)?)streams/(?P<stream>[^/\0]+)")
 _OTHER: Final = re.compile(
-    r"(?:(?:keys|db[1-9]\d*)/)?store\.json|staging/[^/\0]+/[A-Za-z0-9_-]+\.arrow"
+    r"(?:(?:keys|db[1-9]\d*)/)?store\.json|staging/[^/\0]+/[A-Za-z0-9_-]+\.(packed|arrow)"
     r"|(?:commits|replays)/[0-9a-f]{64}/(?:done\.json|plan\.json|replay\.json|complete|\d+\.json)"
     r"|archives/[0-9a-f]{64}\.json"
 )

@@ -279,7 +279,7 @@ class _Making:
             return
         if (copied.size_bytes, copied.sha256) != (kept.size_bytes, kept.sha256):
             self._is_damaged(source, place, f"its SHA-256 is {copied.sha256}, and was {kept.sha256}")
-            if source.suffix == ".arrow":  # rows without a checksum: whoever appends them would not notice
+            if place.startswith("staging/"):  # half of what a task was given is not appended
                 self._files.unlink(target)
                 return
         self._copied.append((target, copied.sha256))

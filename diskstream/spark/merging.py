@@ -9,7 +9,7 @@ from diskstream.errors import ArgumentError, LimitError
 from diskstream.ids import EntryID
 from diskstream.spark.names import as_bytes, as_text
 from diskstream.spark.rows import sort_order
-from diskstream.spark.staged_reading import StagedFiles
+from diskstream.spark.staged_reading import Staged, StagedFiles, frames_of, unpacked
 from diskstream.spark.staging import StagedFile
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ class _Place:
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows that are appended at once: how many, and a function that reads them."""
+    """Rows that are appended at once: how many, and a function that reads them, packed or not."""
 
     rows: int
-    read: Callable[[], "pa.RecordBatch"]
+    read: Callable[[], Staged]
 
 
 Batches = list[Batch]
@@ -98,7 +98,7 @@ def _check_follows(store: "Store", stream: str, first: tuple[int, int]) -> None:
 
 
 def _batch(staged: StagedFiles, place: _Place) -> Batch:
-    return Batch(place.rows, partial(staged.batch, place.path, place.number))
+    return Batch(place.rows, partial(staged.batch, place.path, place.number, place.rows))
 
 
 def _merged(staged: StagedFiles, stream: str, places: list[_Place], *, check: bool) -> Iterator[Batch]:
@@ -153,7 +153,11 @@ class _Sorted:
         Raises:
             ArgumentError: two rows have one ID.
         """
-        self._in_order([self._staged.batch(place.path, place.number) for place in self._run], ": nothing was added")
+        self._in_order(self._read(), ": nothing was added")
+
+    def _read(self) -> "list[pa.RecordBatch]":
+        found = (self._staged.batch(place.path, place.number, place.rows) for place in self._run)
+        return [unpacked(frames_of(each, "columns")) for each in found]  # of one schema, whoever staged them
 
     def _in_order(self, batches: "list[pa.RecordBatch]", more: str = "") -> Any:
         import numpy as np
@@ -174,7 +178,7 @@ class _Sorted:
         import numpy as np
 
         if not self._batches:
-            batches = [self._staged.batch(place.path, place.number) for place in self._run]
+            batches = self._read()
             self._order = self._in_order(batches)
             # What is small is made one, from which is taken faster.
             self._batches = [_one(batches)] if sum(batch.nbytes for batch in batches) < _FAR_BYTES else batches
@@ -212,12 +216,8 @@ def _far(kind: Any) -> Any:
     import pyarrow as pa
 
     types = pa.types
-    if types.is_string(kind):
-        return pa.large_string()
     if types.is_binary(kind):
         return pa.large_binary()
-    if types.is_map(kind):
-        return pa.map_(_far(kind.key_type), _far(kind.item_type))
     if types.is_list(kind):
         return pa.list_(kind.value_field.with_type(_far(kind.value_type)))
     if types.is_struct(kind):

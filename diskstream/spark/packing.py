@@ -1,4 +1,4 @@
-"""Staged batches on their way into a stream: the next ones are packed while one is appended.
+"""Staged batches on their way into a stream. Most were packed by tasks; those that were merged are packed here.
 
 Packing a batch takes longer than appending it, in native code that needs nobody's lock; a stream takes one batch after
 another. So threads pack a few batches ahead of the one that is appended::
@@ -19,6 +19,7 @@ from typing import Final
 from diskstream.arrow_rows import PackedRows, pack
 from diskstream.errors import DiskstreamError
 from diskstream.spark.merging import Batch
+from diskstream.spark.staged_reading import frames_of
 
 __all__ = ["packed_ahead"]
 
@@ -39,7 +40,7 @@ def packed_ahead(batches: Sequence[Batch], *, given: bool) -> Iterator[Iterator[
     """
     ids = "columns" if given else "auto"
     if len(batches) == 1:  # as a stream's of a small write is, of which there may be very many
-        yield (pack(batch.read(), ids) for batch in batches)
+        yield (frames_of(batch.read(), ids) for batch in batches)
         return
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="diskstream-commit") as pool:
         try:
@@ -59,10 +60,13 @@ def _packed(batches: Sequence[Batch], pool: ThreadPoolExecutor, ids: str) -> Ite
 
 
 def _begin(batch: Batch, pool: ThreadPoolExecutor, ids: str) -> Future[list[PackedRows]]:
+    begun: Future[list[PackedRows]] = Future()
     try:
         rows = batch.read()
     except DiskstreamError as error:
-        failed: Future[list[PackedRows]] = Future()
-        failed.set_exception(error)
-        return failed
-    return pool.submit(pack, rows, ids)
+        begun.set_exception(error)
+        return begun
+    if not isinstance(rows, list):
+        return pool.submit(pack, rows, ids)
+    begun.set_result(rows)
+    return begun

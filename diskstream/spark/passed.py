@@ -3,11 +3,12 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from diskstream.arrow_rows import MAX_FRAMES, pack
+from diskstream.arrow_rows import MAX_FRAMES
 from diskstream.ids import EntryID
 from diskstream.plurals import number_of
 from diskstream.spark.merging import Batch, Batches
 from diskstream.spark.names import as_bytes, as_text
+from diskstream.spark.staged_reading import frames_of
 from diskstream.spark.staging import StagedFile
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def _added(store: "Store", stream: str, batches: Batches, record: bytes, begin: 
     number, frame = divmod(done[1] - begin[1], PARTS)
     if done[0] > begin[0] or number >= len(batches):
         return _rows(batches)
-    frames = pack(batches[number].read(), "columns")  # more than one only where its rows are long
+    frames = frames_of(batches[number].read(), "columns")  # more than one only where its rows are long
     return _rows(batches[:number]) + sum(each.rows for each in frames[: frame + 1])
 
 
@@ -93,8 +94,11 @@ def _rows(batches: Iterable[Batch]) -> int:
 
 def _id_of(batches: Batches, row: int) -> EntryID:
     for each in batches:
-        if row < each.rows:
-            batch = each.read()
-            return EntryID(batch["id_ms"][row].as_py(), batch["id_seq"][row].as_py())
-        row -= each.rows
+        if row >= each.rows:
+            row -= each.rows
+            continue
+        for frame in frames_of(each.read(), "columns"):
+            if row < frame.rows:
+                return frame.block().id_at(row)
+            row -= frame.rows
     raise IndexError(row)

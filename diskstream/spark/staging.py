@@ -2,10 +2,12 @@
 
 ::
 
-    staging/<job>/<uuid>.arrow       an Arrow IPC file; each of its batches belongs to one stream, in order of IDs where
-                                     these are given
+    staging/<job>/<uuid>.packed      frames of the log (see `staged_file`); each of its batches belongs to one stream,
+                                     in order of IDs where these are given
+    staging/<job>/<uuid>.arrow       of earlier versions: an Arrow IPC file, the same batches by columns
 
-A file is flushed before its name is sent, and read only if a manifest lists it.
+So rows are packed in tasks, of which there are many, and a commit, of which there is one, only appends. A file is
+flushed before its name is sent, and read only if a manifest lists it.
 """
 
 import contextlib
@@ -14,22 +16,32 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from diskstream.arrow_rows import pack
+from diskstream.arrow_rows import PackedRows, pack
 from diskstream.errors import ArgumentError, NotAStoreError, storage_error
 from diskstream.spark.names import as_text
 from diskstream.spark.rows import Target, by_stream
+from diskstream.spark.staged_file import put_batch
 from diskstream.store_files import Files
 from diskstream.system_calls import open_regular, refuse_link
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["StagedBatch", "StagedFile", "check_staged", "discard", "flush_folder", "make_folders", "stage", "sweep"]
+__all__ = [
+    "StagedBatch",
+    "StagedFile",
+    "check_staged",
+    "discard",
+    "flush_folder",
+    "make_folders",
+    "stage",
+    "sweep",
+]
 
 # What a job left behind that died before its commit goes after a day.
 _LEFT_S = 24 * 3600.0
@@ -56,7 +68,7 @@ class StagedFile:
     batches: tuple[StagedBatch, ...]
 
 
-_STAGED = re.compile(r"staging/(?!\.)[^/\0]+/[A-Za-z0-9_-]+\.arrow")
+_STAGED = re.compile(r"staging/(?!\.)[^/\0]+/[A-Za-z0-9_-]+\.(packed|arrow)")
 
 
 def check_staged(path: object) -> str:
@@ -133,7 +145,7 @@ def stage(
     if not (store / "store.json").exists():
         raise NotAStoreError(str(store), "the worker does not see it: driver and workers need it under the same path")
     job, partition = place
-    path = store / "staging" / job / f"{secrets.token_hex(16)}.arrow"
+    path = store / "staging" / job / f"{secrets.token_hex(16)}.packed"
     staged: list[StagedBatch] = []
     try:
         with contextlib.closing(_Sink(path)) as sink:
@@ -142,8 +154,7 @@ def stage(
             def put(made: "Iterable[tuple[str, pa.RecordBatch]]") -> None:
                 for stream, batch in made:
                     # A row that cannot be an entry is refused here: once a manifest lists it, it is too late.
-                    pack(batch, "columns" if target.given else "auto")
-                    sink.write(batch)
+                    sink.write(pack(batch, "columns" if target.given else "auto"))
                     ends = (_id_at(batch, 0), _id_at(batch, batch.num_rows - 1)) if target.given else (None, None)
                     staged.append(StagedBatch(stream, batch.num_rows, *ends))
 
@@ -166,23 +177,20 @@ class _Sink:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file: Any = None
-        self._writer: Any = None
+        self._file: BinaryIO | None = None
+        self._batches = 0
 
-    def write(self, batch: "pa.RecordBatch") -> None:
-        """Writes a batch.
+    def write(self, frames: Sequence[PackedRows]) -> None:
+        """Writes the frames of a batch.
 
         Raises:
             OSError: the disk said no.
         """
-        import pyarrow as pa
+        self._file = self._file or self._opened()
+        put_batch(self._file, self._batches, frames)
+        self._batches += 1
 
-        if self._writer is None:
-            self._file = self._opened()
-            self._writer = pa.ipc.new_file(self._file, batch.schema)
-        self._writer.write_batch(batch)
-
-    def _opened(self) -> Any:
+    def _opened(self) -> BinaryIO:
         while True:
             make_folders(self._path.parent)
             with contextlib.suppress(FileNotFoundError):  # another task of the job failed just now, and took it away
@@ -194,8 +202,7 @@ class _Sink:
         Raises:
             OSError: the disk said no.
         """
-        if self._writer is not None:
-            self._writer.close()
+        if self._file is not None:
             self._file.flush()
             os.fsync(self._file.fileno())
             flush_folder(self._path.parent)

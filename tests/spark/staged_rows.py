@@ -12,7 +12,7 @@ from diskstream import Store
 from diskstream.spark.commit import Manifest, commit
 from diskstream.spark.options import WriteOptions
 from diskstream.spark.rows import Target
-from diskstream.spark.staging import StagedFile, stage
+from diskstream.spark.staging import StagedBatch, StagedFile, stage
 
 SMALL: dict[str, Any] = {"segment_bytes": 8192, "node_max_entries": 7}
 LONG, TEXT = types.LongType(), types.StringType()
@@ -50,6 +50,18 @@ def staged(at: Path, *parts: Iterable[int], target: Target = TO_TWO, rows: int =
     return tuple(stage(at, ("job", number), [make(part)], target, rows) for number, part in enumerate(parts))
 
 
+def staged_before(at: Path, partition: int, batch: Any, stream: str) -> StagedFile:
+    """A batch for one stream as versions before packed staging left it: the rows by columns."""
+    path = f"staging/job/{partition:032x}.arrow"
+    (at / path).parent.mkdir(parents=True, exist_ok=True)
+    with pa.OSFile(str(at / path), "wb") as file, pa.ipc.new_file(file, batch.schema) as writer:
+        writer.write_batch(batch)
+    ends: Any = (None, None)
+    if "id_ms" in batch.schema.names:
+        ends = [(batch["id_ms"][row].as_py(), batch["id_seq"][row].as_py()) for row in (0, batch.num_rows - 1)]
+    return StagedFile(path, partition, (StagedBatch(stream, batch.num_rows, *ends),))
+
+
 def numbers(at: Path | Store, name: str = "x") -> list[int]:
     if isinstance(at, Store):
         return [int(entry[b"n"]) for entry in at.stream(name)]
@@ -59,7 +71,12 @@ def numbers(at: Path | Store, name: str = "x") -> list[int]:
 
 def left(at: Path) -> list[str]:
     """Staged files and manifests that are there still."""
-    found = [*at.glob("staging/**/*.arrow"), *at.glob("commits/*/*.json"), *at.glob("commits/*/*.tmp")]
+    found = [
+        *at.glob("staging/**/*.packed"),
+        *at.glob("staging/**/*.arrow"),
+        *at.glob("commits/*/*.json"),
+        *at.glob("commits/*/*.tmp"),
+    ]
     return [path.name for path in found if path.name != "done.json"]
 
 

@@ -388,7 +388,7 @@ def take_the_files(at: Path) -> None:
 
 
 def damage_the_files(at: Path) -> None:
-    for path in at.glob("staging/*/*.arrow"):
+    for path in at.glob("staging/*/*.packed"):
         path.write_bytes(b"no arrow")
 
 
@@ -420,7 +420,7 @@ def test_nothing_staged_is_swept_while_a_manifest_cannot_be_read(at: Path, monke
     os.utime(at / "staging" / "job", (0, 0))
     with diskstream.open(at) as store:
         assert finish_left(store) == []
-    assert len(list(at.glob("staging/job/*.arrow"))) == 3
+    assert len(list(at.glob("staging/job/*.packed"))) == 3
 
 
 def test_a_writer_at_work_is_left_alone(at: Path, monkeypatch: pytest.MonkeyPatch) -> None:

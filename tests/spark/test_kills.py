@@ -111,7 +111,7 @@ class Pipeline:
         return [
             lambda: self.length() > before[0],
             lambda: self.batches() > before[1],
-            lambda: any(store.glob("staging/*/*.arrow")),
+            lambda: any(store.glob("staging/*/*.packed")),
             lambda: any(path.name != "done.json" for path in store.glob("commits/*/*.json")),
             lambda: any(self.folder.glob("parquet/*/_temporary")),
         ]

@@ -94,7 +94,7 @@ def test_damage_that_parquet_does_not_notice_is_not_replayed(no_spark: Any, tmp_
         job.run(no_spark, given)
     with diskstream.open(tmp_path / "target") as store:
         assert store.streams() == []
-    assert list((tmp_path / "target" / "staging").rglob("*.arrow")) == []
+    assert list((tmp_path / "target" / "staging").rglob("*.packed")) == []
 
 
 def test_a_plan_of_an_earlier_version_is_gone_on_with(

@@ -45,6 +45,7 @@ pub mod sealed;
 pub mod settings;
 pub mod snapshot;
 pub mod sparse;
+pub mod staged;
 pub mod state;
 pub mod tail;
 pub mod typed;

@@ -48,6 +48,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("set_id", states::set_id),
     ("settings", states::settings),
     ("snapshot", states::snapshot),
+    ("stagings", packed::stagings),
     ("tail_copy", logs::copy),
     ("texts", texts::texts),
     ("trim", states::trim),

@@ -13,11 +13,13 @@ use diskstream_core::header::{Frontier, LogHeader};
 use diskstream_core::id::Id;
 use diskstream_core::node::{NodePacker, NODE_HEAD_BYTES};
 use diskstream_core::ops::{encode_delete, encode_replace, put_trim, Place, SetId};
+use diskstream_core::packing::Packed;
 use diskstream_core::pending::{encode_rows, Pending};
 use diskstream_core::rows;
 use diskstream_core::sealed::{Footer, SegmentKey};
 use diskstream_core::snapshot;
 use diskstream_core::sparse::{self, IndexRow};
+use diskstream_core::staged;
 use diskstream_core::state::{SegmentMeta, State};
 
 use crate::blocks::{encoded, Plain};
@@ -282,8 +284,13 @@ fn blocks() -> Vec<Seed> {
         ("records", put_ops(&ops())),
         ("runs", [&[0, 9, 4], counted(&payload).as_slice(), &[4], payload.as_slice()].concat()),
         ("packing", packing()),
+        ("stagings", staged_rows()),
         ("digests", digests()),
     ]
+}
+
+fn staged_rows() -> Vec<u8> {
+    staged::encode(&Packed { payload: b"rows".to_vec(), rows: 2, ids: Some((Id::new(1, 2), Id::new(3, 4))) })
 }
 
 fn packing() -> Vec<u8> {

@@ -6,6 +6,7 @@ use diskstream_core::block::BlockBuilder;
 use diskstream_core::id::Id;
 use diskstream_core::packing::{self, pack_columns, pack_pairs, Bytes, Fault, Ids, Packed, Pairs};
 use diskstream_core::rows;
+use diskstream_core::staged;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -49,6 +50,19 @@ impl PackedRows {
         });
         let block = unpacked.map_err(|error| errors::core(py, "", error))?;
         Ok(Block::clipped(Arc::new(block), 0, (first, last), None, false))
+    }
+
+    /// The rows as bytes that can wait on a disk.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let bytes = py.detach(|| staged::encode(&self.packed));
+        PyBytes::new(py, &bytes)
+    }
+
+    /// The rows of which `to_bytes` made these bytes.
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, data: &[u8]) -> PyResult<PackedRows> {
+        let packed = py.detach(|| staged::decode(data)).map_err(|error| errors::core(py, "", error))?;
+        Ok(PackedRows { packed })
     }
 }
 
