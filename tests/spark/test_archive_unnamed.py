@@ -10,8 +10,9 @@ import pytest
 import diskstream
 from diskstream.errors import ArchiveError
 from diskstream.spark.archived_entries import archived_columns, plan_archive
-from diskstream.spark.jobs import archive, replay
+from diskstream.spark.jobs import archive, compact, replay
 from diskstream.spark.jobs.archive import ArchiveSettings
+from diskstream.spark.jobs.compact import CompactSettings
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.jobs.replay import ReplaySettings
 from diskstream.spark.options import ReadOptions
@@ -91,3 +92,77 @@ def test_a_manifest_folder_without_a_version_is_no_archive_of_no_entries(no_spar
     with pytest.raises(ArchiveError, match="there is no archive in"):
         replay.run(no_spark, ReplaySettings(str(root), str(tmp_path / "target")))
     assert not (tmp_path / "target").exists()
+
+
+def with_an_earlier_manifest(root: Path, tmp_path: Path) -> None:
+    """As where the latest version is damaged, and one of yesterday is restored; all is old."""
+    shutil.rmtree(root / "_manifest")
+    shutil.copytree(tmp_path / "copy", root / "_manifest")
+    grow_old(root)
+
+
+def grow_old(root: Path) -> None:
+    for each in Place(root).list():
+        os.utime(root / each.path, (1, 1))
+
+
+def trimmed(tmp_path: Path, streams: tuple[str, ...] = ("s",)) -> None:
+    with diskstream.open(tmp_path / "store") as store:
+        for name in streams:
+            store.stream(name).trim(maxlen=0)
+
+
+@pytest.mark.parametrize("is_trimmed", [False, True])
+def test_files_of_a_later_version_than_the_manifest_that_was_restored_are_not_taken_for_garbage(
+    no_spark: Any, tmp_path: Path, *, is_trimmed: bool
+) -> None:
+    store, root = tmp_path / "store", tmp_path / "archive"
+    fill(store, "s", days(2, 5))
+    run(no_spark, tmp_path)
+    shutil.copytree(root / "_manifest", tmp_path / "copy")
+    fill(store, "s", days(2, 5, first=2))
+    run(no_spark, tmp_path)
+    newest = (root / "_manifest" / "000000000002.json").read_bytes()
+    expected, there = kept(root, "s"), parts(root)
+    if is_trimmed:
+        trimmed(tmp_path)
+    fill(store, "s", days(1, 5, first=4))
+    with_an_earlier_manifest(root, tmp_path)
+    garbage = compact.run(no_spark, CompactSettings(str(root))).garbage
+    assert (garbage.removed, parts(root)) == ((), there)
+    assert "beyond what version 1 of the manifest has archived" in garbage.failed
+    if is_trimmed:
+        with pytest.raises(ArchiveError, match=r"of version 1, does not name them.*the newest there is"):
+            run(no_spark, tmp_path)
+        assert parts(root) == there
+        (root / "_manifest" / "000000000002.json").write_bytes(newest)
+        assert kept(root, "s") == expected
+        assert run(no_spark, tmp_path).garbage.removed == ()
+        assert kept(root, "s") == expected + stored(store, "s")
+    else:
+        assert len(run(no_spark, tmp_path).garbage.removed) == 2, "the store has all of it: archived once more"
+        assert kept(root, "s") == stored(store, "s")
+
+
+def test_where_files_of_the_manifest_are_missing_nothing_goes_as_garbage(no_spark: Any, tmp_path: Path) -> None:
+    """One from before a compaction was restored: what it names is gone, and what it does not name has the rows."""
+    store, root = tmp_path / "store", tmp_path / "archive"
+    for first in (0, 100):
+        fill(store, "s", [(f"{number}-1", {"n": str(number)}) for number in range(first + 1, first + 6)])
+        run(no_spark, tmp_path)
+    expected = kept(root, "s")
+    shutil.copytree(root / "_manifest", tmp_path / "copy")
+    compact.run(no_spark, CompactSettings(str(root)))
+    grow_old(root)
+    assert len(compact.run(no_spark, CompactSettings(str(root))).garbage.removed) == 2
+    newest = (root / "_manifest" / "000000000003.json").read_bytes()
+    trimmed(tmp_path)
+    fill(store, "s", [("1000-1", {"n": "last"})])
+    with_an_earlier_manifest(root, tmp_path)
+    garbage = run(no_spark, tmp_path).garbage
+    assert garbage.removed == ()
+    assert "is missing, though version 3 of the manifest names it" in garbage.failed
+    shutil.rmtree(root / "_manifest")
+    (root / "_manifest").mkdir()
+    (root / "_manifest" / "000000000003.json").write_bytes(newest)
+    assert kept(root, "s") == expected

@@ -179,8 +179,7 @@ def run(spark: "SparkSession | None", settings: ArchiveSettings) -> ArchiveSumma
     with open_for_planning(settings.store) as store:
         chosen = ReadOptions(streams=settings.streams, stream_pattern=settings.pattern)
         names = chosen_streams(store, chosen)
-        if not base.version:
-            _check_manifest_is_not_lost(place, store)
+        _check_manifest_is_not_lost(place, base, store)
         if spark is None or settings.dry_run:
             settings = replace(settings, dry_run=True)
             plan = plan_streams(settings, base, shape, store, names)
@@ -225,24 +224,30 @@ def _check_apart(root: Path, *, new: bool) -> None:
         raise ArgumentError(f"{root} is in {around}, a store or a backup of one: an archive has a folder of its own")
 
 
-def _check_manifest_is_not_lost(place: Place, store: Store) -> None:
+def _check_manifest_is_not_lost(place: Place, base: Manifest, store: Store) -> None:
     """What looks like a new archive may be one whose folder `_manifest` was left behind, as by a copy that takes names
-    with an underscore for hidden: all files of its rows would go as garbage, those of entries that were trimmed too.
+    with an underscore for hidden; what looks like the latest version, one that was restored where a later one is lost.
+    Files of its rows would go as garbage, those of entries that were trimmed too.
 
     Raises:
         ArchiveError: there are files of entries that the store has no more.
     """
-    found = nobodys(place)
+    found = nobodys(place, base)
     names = {folder_of(name, 0, hourly=False).partition("/")[0]: name for name in store.streams()} if found else {}
     for path, first in found:
         name = names.get(path.partition("/")[0])
         trimmed = MAX_ID if name is None else store.stream(name).trimmed_to()
-        if trimmed is not None and trimmed >= first:
-            raise ArchiveError(
-                f"{place.root} has files of an archive, but no manifest that names them, and the store has not all "
-                f"of their entries any more ({path}): restore the folder {FOLDER} from a copy, or archive to another "
-                "folder"
-            )
+        if trimmed is None or trimmed < first:
+            continue
+        if latest(place).version != base.version:
+            return  # another job has committed meanwhile, which is told where this one would
+        older = f"its manifest, of version {base.version}, does not name them"
+        last = f"; where no later version is lost, a run that failed has left {path}: move it elsewhere"
+        raise ArchiveError(
+            f"{place.root} has files of an archive, but {older if base.version else 'no manifest that names them'}, "
+            f"and the store has not all of their entries any more ({path}): restore the folder {FOLDER} from a copy, "
+            f"the newest there is, or archive to another folder{last if base.version else ''}"
+        )
 
 
 def _summary(

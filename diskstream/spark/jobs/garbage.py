@@ -4,13 +4,14 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 
 from diskstream.errors import ArchiveError, ArgumentError, StorageError
-from diskstream.ids import EntryID, parse_id
+from diskstream.ids import MIN_ID, EntryID, parse_id
+from diskstream.spark.jobs.folders import folder_of
 from diskstream.spark.jobs.manifest import FOLDER, Manifest, load, versions
 from diskstream.spark.jobs.place import Found, Place
 
@@ -22,7 +23,7 @@ _BEAT_S = 20.0
 _MARK = re.compile(rf"{_JOBS}/[0-9a-f]{{16}}(?:\.[0-9a-f]{{16}}\.tmp)?")
 _PART = re.compile(
     r"stream=[^/]+/date=[^/]+(?:/hour=[^/]+)?/"
-    r"(?:part-(?P<first>\d+-\d+)-\d+-\d+-(?P<done>[0-9a-f]{16})[0-9a-f]{16}\.parquet|\.(?P<begun>[0-9a-f]{16})[0-9a-f]{16}\.tmp)",
+    r"(?:part-(?P<first>\d+-\d+)-(?P<last>\d+-\d+)-(?P<done>[0-9a-f]{16})[0-9a-f]{16}\.parquet|\.(?P<begun>[0-9a-f]{16})[0-9a-f]{16}\.tmp)",
     re.DOTALL,
 )
 _NEW_VERSION = re.compile(rf"{FOLDER}/\d{{12}}\.json\.[0-9a-f]{{16}}\.tmp")
@@ -107,17 +108,50 @@ def check_grace(grace_s: float) -> None:
         raise ArgumentError(f"the grace time is {_LEAST_GRACE_S:.0f} seconds at least, not {grace_s:g}")
 
 
-def nobodys(place: Place) -> list[tuple[str, EntryID]]:
-    """Files of rows, where no manifest is, that no job has left which was killed before it could commit: such a one has
-    its mark still. Each by its path and the ID of its first row."""
+def nobodys(place: Place, base: Manifest) -> list[tuple[str, EntryID]]:
+    """Files of rows beyond what a version has archived, that no job has left which was killed before it could commit:
+    such a one has its mark still. Each by its path and the first ID of it that is not archived.
+    """
     found = place.list()
     marked = {_name(each.path) for each in found if _MARK.fullmatch(each.path)}
-    parts = ((each.path, _PART.fullmatch(each.path)) for each in found)
-    return [(path, parse_id(part["first"])) for path, part in parts if part and part["done"] not in {None, *marked}]
+    ends, beyond = _ends(base), list[tuple[str, EntryID]]()
+    for each in found:
+        part = _PART.fullmatch(each.path)
+        if part and _is_beyond(part, ends, marked):
+            end = ends.get(_stream_of(each.path))
+            first = parse_id(part["first"])
+            beyond.append((each.path, first if end is None else max(first, end.next() or end)))
+    return beyond
+
+
+def _stream_of(path: str) -> str:
+    """The folder of a stream; a disk that takes capital and small letters for the same has one for several of them."""
+    return path.partition("/")[0].casefold()
+
+
+def _ends(base: Manifest) -> dict[str, EntryID]:
+    """Up to where the streams of each folder are archived."""
+    ends: dict[str, EntryID] = {}
+    for name, reach in base.streams.items():
+        folder = _stream_of(folder_of(name, 0, hourly=False))
+        ends[folder] = max(ends.get(folder, MIN_ID), reach.last)
+    return ends
+
+
+def _is_beyond(part: re.Match[str], ends: dict[str, EntryID], marked: Collection[str]) -> bool:
+    """Whether a file may be of a version later than the one that says these ends: it has rows behind them, and the job
+    that wrote it is done. Its rows may be nowhere else.
+    """
+    if not part["done"] or part["done"] in marked:
+        return False
+    end = ends.get(_stream_of(part[0]))
+    return end is None or parse_id(part["last"]) > end
 
 
 def collect(place: Place, grace_s: float, *, dry_run: bool = False) -> Garbage:
     """Removes what no reader and no job can need: of versions replaced longer ago than the grace time, of dead jobs.
+
+    Where a later version seems to be lost nothing is removed, and `failed` says why.
 
     Args:
         place: the archive.
@@ -141,17 +175,44 @@ def collect(place: Place, grace_s: float, *, dry_run: bool = False) -> Garbage:
     # the same shows all files below the folder of one of them.
     needed = {_name(each.path) for made in kept for each in made.files}
     current = {_name(each.path) for each in kept[-1].files} if kept else set()
-    gone, waiting = list[Found](), list[Found]()
+    marked = {_name(each.path) for each in marks}
+    gone, waiting, beyond = list[Found](), list[Found](), list[Found]()
+    ends = _ends(kept[-1]) if kept else {}
     for each in found:
         part = _PART.fullmatch(each.path)
         if _name(each.path) in current or not (part or _NEW_VERSION.fullmatch(each.path)):
             continue
         if part and (part["done"] or part["begun"]) in alive:
             continue
-        (waiting if _name(each.path) in needed or each.changed_s > until else gone).append(each)
+        waits = _name(each.path) in needed or each.changed_s > until
+        (waiting if waits else gone).append(each)
+        if part and not waits and kept and _is_beyond(part, ends, marked):
+            beyond.append(each)
+    if kept and (failed := _signs_of_loss(place, kept[-1], found, beyond)):
+        return Garbage((), 0, _paths([*waiting, *gone]), _bytes([*waiting, *gone]), (), failed)
     if not dry_run:
         _remove(place, dead, gone, old)
     return Garbage(_paths(gone), _bytes(gone), _paths(waiting), _bytes(waiting), tuple(sorted(old)))
+
+
+def _signs_of_loss(place: Place, base: Manifest, found: list[Found], beyond: list[Found]) -> str:
+    """What says that a later version than the latest one there is was lost, as where an older manifest was restored in
+    its place: then what no version names may be all that is left of some entries. Empty where nothing says so.
+    """
+    listed = {_name(each.path) for each in found}
+    for each in base.files:
+        # One that was committed since the files were listed is there.
+        if _name(each.path) not in listed and not place.holds(each.path, each.size_bytes):
+            return (
+                f"{place.full(each.path)} is missing, though version {base.version} of the manifest names it: if that "
+                f"was restored and a later one is lost, restore the newest of {FOLDER}, else the file"
+            )
+    if beyond:
+        return (
+            f"{place.full(beyond[0].path)} has rows beyond what version {base.version} of the manifest has archived: "
+            f"restore the newest of {FOLDER} if it is lost; else the next run that archives these rows removes the file"
+        )
+    return ""
 
 
 def collect_behind(place: Place, grace_s: float) -> Garbage:
