@@ -19,14 +19,28 @@ from diskstream._native import AuditFile, AuditLog, EntryID, Log, LogFile, RowSe
 from diskstream.engine import names, spare
 from diskstream.engine.descriptors import tried_again
 from diskstream.engine.files import Files, open_regular, reading, wrapped
-from diskstream.engine.looks import names_in
+from diskstream.engine.layouts import AUDIT_HEADER
+from diskstream.engine.looks import named, names_in
+from diskstream.engine.ownership import first_bytes
 from diskstream.engine.segment import SegmentGone
-from diskstream.errors import CorruptionError, DiskFullError
+from diskstream.errors import CorruptionError, DiskFullError, DiskstreamError, NewerFormatError
 
 if TYPE_CHECKING:
     from diskstream.engine.log import StreamLog
 
-__all__ = ["MAX_MS", "AuditRow", "is_followed", "kept", "oldest", "open_file", "rescue", "rows", "sweep", "write"]
+__all__ = [
+    "MAX_MS",
+    "AuditRow",
+    "is_followed",
+    "kept",
+    "oldest",
+    "open_file",
+    "rescue",
+    "rows",
+    "sweep",
+    "unusable",
+    "write",
+]
 
 # Time in ms, LSN, action, group, consumer, ID, deliveries, owner before.
 AuditRow: TypeAlias = tuple[int, int, str, bytes | None, bytes | None, EntryID | None, int | None, bytes | None]
@@ -206,3 +220,27 @@ def _drained(source: AuditLog | AuditFile, start_ms: int, end_ms: int) -> Iterat
     while (found := source.next(start_ms, end_ms)) is not None:
         if found:
             yield found
+
+
+def unusable(directory: Path, native: Log) -> Iterator[tuple[Path, str]]:
+    """The audit files of which nothing is to be told, and why: another stream's, and those that cannot be read.
+
+    Raises:
+        NewerFormatError: a later version wrote one.
+    """
+    for path in named(directory, ".audit"):
+        head = AUDIT_HEADER.sound(first_bytes(path, AUDIT_HEADER.size))
+        if head is not None and bytes(head["uuid"]) != bytes(native.uuid):
+            yield path, "it is another stream's"
+    for number in kept(directory, native):
+        path = names.audit_path(directory, number)
+        try:
+            file = open_file(path, native.uuid, number)
+            while file.next(0, MAX_MS) is not None:
+                pass
+        except FileNotFoundError:
+            continue
+        except NewerFormatError:
+            raise
+        except DiskstreamError:
+            yield path, "the past of groups in it cannot be read; the stream does not depend on it"

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from diskstream._native import TRIM_GRANULE_ENTRIES, EntryID, Log, RowSegment
-from diskstream.engine import audit, closing, frontier, names, recovery, roll, spare, torn
+from diskstream.engine import audit, closing, frontier, names, recovery, roll, spare, superseded, torn
 from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.kept_open import SharedCache
 from diskstream.engine.looks import is_there, names_in
@@ -447,11 +447,12 @@ class StreamLog:
         if not dropped:
             return 0
         self.flush()
-        listed = {(view.number, view.generation) for view in self.native.segments()}
+        listed = {view.number: view.generation for view in self.native.segments()}
         present = names_in(self.directory)
-        spare.keep(self.directory, self.files, self.native.tail[0], {number for number, _ in listed}, present)
+        lost = superseded.compacted_and_lost(listed, present)
+        spare.keep(self.directory, self.files, self.native.tail[0], listed.keys(), present)
         for number, generation in dropped:
-            if (number, generation) in listed:
+            if listed.get(number) == generation or superseded.is_of_use(number, generation, listed, lost):
                 continue  # a repaired log may list again what it dropped before
             self.segments.forget(number, generation)
             if self.options.audit and generation == 0 and number >= oldest:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from diskstream._native import Ctl, Log
-from diskstream.engine import audit, frontier, names, spare
+from diskstream.engine import audit, frontier, names, spare, superseded
 from diskstream.engine.descriptors import are_short, says_nothing
 from diskstream.engine.files import Files, LogFileLike, name_anew, reading, wrapped
 from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
@@ -377,6 +377,7 @@ def _tidy(directory: Path, there: _Listed, files: Files, native: Log, options: O
     oldest = min(listed, default=active)
     spare.keep(directory, files, active, listed, [name for name, _ in there])
     present: set[int] = set()
+    lost = superseded.compacted_and_lost(listed, [name for name, _ in there])
     sealed = {parsed[1] for _, parsed in there if parsed is not None and parsed[0] == "seg" and parsed[2] == 0}
     for name, parsed in there:
         if parsed is not None and _is_as_listed(parsed, listed, sealed):
@@ -389,10 +390,10 @@ def _tidy(directory: Path, there: _Listed, files: Files, native: Log, options: O
             findings.append(Finding("unfinished", path, 0, 0, "removed: it was never part of the stream"))
         elif parsed is not None and parsed[1] < active:
             kind, number, generation = parsed
-            owner = _owner(path)
-            if owner != bytes(native.uuid):
-                # Whose it is cannot be told, or it is another stream's: perhaps the active log is the stranger here.
-                why = "it could not be read" if owner is None else "it does not belong to this log"
+            why = _why_left(path, native)
+            if not why and superseded.is_of_use(number, generation, listed, lost):
+                why = "what it was compacted into is missing"
+            if why:
                 findings.append(Finding("unknown", path, 0, 0, f"left as it is: {why}"))
                 continue
             if number not in listed or generation < listed[number]:
@@ -408,16 +409,26 @@ def _tidy(directory: Path, there: _Listed, files: Files, native: Log, options: O
         findings.append(Finding("dropped", path, 0, 0, "removed: the segments of its time are gone"))
     if findings:
         files.sync_dir(directory)  # or a later opening would find the same again, and report it
-    for number in sorted(set(listed) - present):
-        path = names.segment_path(directory, number, listed[number])
-        findings.append(Finding("missing", path, 0, 0, "none: reads of its range raise CorruptionError"))
-    return findings
+    missing = [names.segment_path(directory, number, listed[number]) for number in sorted(set(listed) - present)]
+    return findings + [
+        Finding("missing", path, 0, 0, "none: reads of its range raise CorruptionError") for path in missing
+    ]
 
 
 def _is_as_listed(parsed: tuple[str, int, int], listed: dict[int, int], sealed: set[int]) -> bool:
     """Whether a file is there as the log says, and not beside the one that was made of it."""
     kind, number, generation = parsed
     return listed.get(number) == generation and not (kind == "log" and number in sealed)
+
+
+def _why_left(path: Path, native: Log) -> str:
+    """Why a file is left alone, whose it is not clear or which is another stream's: perhaps the active log is the
+    stranger here. Empty where it is this stream's.
+    """
+    owner = _owner(path)
+    if owner == bytes(native.uuid):
+        return ""
+    return "it could not be read" if owner is None else "it does not belong to this log"
 
 
 def _owner(path: Path) -> bytes | None:

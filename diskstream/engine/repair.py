@@ -13,27 +13,28 @@ import json
 import os
 import secrets
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from diskstream._native import Log, NodeCache, RowSegment, SealedSegment, Sealer, SegmentView
-from diskstream.engine import audit, cold, looks, names, quarantine, recovery, spare
+from diskstream._native import Block, NodeCache, RowSegment, SealedSegment, Sealer, SegmentView
+from diskstream.engine import audit, cold, names, quarantine, recovery, spare
 from diskstream.engine.files import Files, LogFileLike, open_regular, size_of, unless_done
 from diskstream.engine.frames import read_all
-from diskstream.engine.layouts import AUDIT_HEADER
 from diskstream.engine.log import StreamLog
 from diskstream.engine.losses import Loss
 from diskstream.engine.misplaced import Misplaced, active_in
-from diskstream.engine.ownership import first_bytes, is_doubtful, owner_in, owners_in
+from diskstream.engine.ownership import is_doubtful, owner_in, owners_in
 from diskstream.engine.page import MAINTENANCE, Page
+from diskstream.engine.remaking import remade
 from diskstream.engine.roll import INITIAL_BYTES
 from diskstream.engine.salvage import rebuild
-from diskstream.engine.salvage_nodes import Salvaged, refuse_later, salvage_log, salvage_sealed
+from diskstream.engine.salvage_nodes import Salvaged, reads_whole, salvage_log, salvage_sealed
 from diskstream.engine.salvage_state import source_of
 from diskstream.engine.seal import snapshot_frame
 from diskstream.engine.segment import SegmentGone, Segments, open_sealed
 from diskstream.engine.verify import Progress, ignore
-from diskstream.errors import CorruptionError, DiskstreamError, NewerFormatError, StorageError
+from diskstream.errors import CorruptionError, StorageError
 from diskstream.options import Options
 from diskstream.plurals import number_of
 
@@ -303,7 +304,8 @@ class _StreamRepair:
                 progress(view.entries, size_bytes)
         finally:
             segments.close()
-        self._audits(log.native)
+        for path, why in audit.unusable(self.directory, log.native):
+            self._put_aside(path, why)
         self._copy_of_snapshot(log.native.tail[0])
 
     def _segment(self, segments: Segments, view: SegmentView, log: StreamLog) -> None:
@@ -312,7 +314,7 @@ class _StreamRepair:
         self.report.actions += self._misplaced.look_for(view.number, view.generation)
         try:
             opened = open_sealed(self.directory, log.native, view)
-            if opened is not None and self._reads(opened, view):
+            if opened is not None and reads_whole(opened, view):
                 return
         except (CorruptionError, StorageError):
             pass
@@ -328,6 +330,8 @@ class _StreamRepair:
         path = rows if rows.exists() and not sealed.exists() else sealed  # where neither is, verify names that one too
         if found is not None:
             found.place(view.entries, view.first, view.last)
+        if not sealed.exists() and self._remake(view, log, 0 if found is None else found.entries):
+            return
         if found is None and not self._give_up and cold.is_used(self.streams):
             stub = names.cold_path(self.directory, view.number, view.generation)
             self._undone.append(f"{stub.name}: it is missing, as is the segment; others of the store are cold, or were")
@@ -354,21 +358,6 @@ class _StreamRepair:
             return True
         if sealed.exists():  # moved away by somebody who was killed before it went; what was put was read back
             self._put_aside(sealed, "it is damaged, and its stub says where all of it is in object storage")
-        return True
-
-    @staticmethod
-    def _reads(opened: SealedSegment, view: SegmentView) -> bool:
-        entries, _, faults = opened.verify_run(0, opened.nodes)
-        refuse_later(faults)
-        if faults or entries != view.entries or (opened.first, opened.last) != (view.first, view.last):
-            return False
-        before = 64, 0
-        for node in range(opened.nodes):
-            offset, length, at, count, _ = opened.node_row(node)
-            if (offset, at) != before:
-                return False
-            before = offset + length, at + count
-        opened.snapshot_copy()
         return True
 
     def _rows_read(self, segments: Segments, view: SegmentView) -> bool:
@@ -415,7 +404,9 @@ class _StreamRepair:
         target = names.segment_path(self.directory, view.number, generation)
         if target.exists():
             self._put_aside(target, "a repair that was interrupted made it")
-        written = self._write_segment(log, view, found, target, generation)
+        blocks = (found.block(piece, view) for piece in found.pieces)
+        copy = snapshot_frame(self.directory, view.number + 1) or found.copy
+        written = self._write_segment(log, view, blocks, copy, target)
         self._note_down()
         if written is None:  # what can be read was deleted or trimmed anyway
             self._replace(log, view, view.emptied())
@@ -424,14 +415,39 @@ class _StreamRepair:
         self.files.unlink(path)
         self.files.sync_dir(self.directory)
 
+    def _remake(self, view: SegmentView, log: StreamLog, known: int) -> bool:
+        """A segment whose file is missing comes from what it was compacted from or into, if that has more than what is
+        `known` of it, as a log that is not all there.
+        """
+        kept = self.quarantine, self.streams / self.directory.name / "quarantine"
+        made = remade(self.directory, kept, log.native, view)
+        if made is None or made.entries <= known:
+            return False
+        if not (made.is_exact or self._give_up) and cold.is_used(self.streams):
+            return False  # what may be in object storage has all of it, and nothing else
+        self.report.actions.append(f"wrote segment {view.number} anew, whose file is missing, from {made.names}")
+        self.report.losses += made.losses()
+        self.report.notes += made.notes()
+        for path in (*made.paths, names.log_path(self.directory, view.number)):
+            if path.parent == self.directory:
+                self._keep(path)  # the next opening removes what is of no use any more
+        target = names.segment_path(self.directory, view.number, view.generation + (not made.is_exact))
+        written = self._write_segment(log, view, made.blocks(), made.copy, target)
+        self._note_down()
+        if not made.is_exact:
+            output = view.emptied() if written is None else SegmentView.compacted([view], [view], written)
+            self._replace(log, view, output)
+        return True
+
     def _write_segment(
-        self, log: StreamLog, view: SegmentView, found: Salvaged, target: Path, generation: int
+        self, log: StreamLog, view: SegmentView, blocks: Iterable[Block], copy: bytes, target: Path
     ) -> SealedSegment | None:
         options = self.options
+        parsed = names.parse_file(target.name)
+        assert parsed is not None
         sealer = Sealer(
             log.native.uuid,
-            view.number,
-            generation,
+            *parsed[1:],
             secrets.randbits(32),
             max_entries=options.node_max_entries,
             max_bytes=options.node_max_bytes,
@@ -440,11 +456,10 @@ class _StreamRepair:
         temporary = target.with_name(target.name + ".tmp")
         self.files.unlink(temporary)
         times = view.times_ms
-        copy = snapshot_frame(self.directory, view.number + 1) or found.copy
         try:
             with self.files.create(temporary) as new:
-                for piece in found.pieces:
-                    data = sealer.push(found.block(piece, view))
+                for block in blocks:
+                    data = sealer.push(block)
                     if data:
                         new.write(data)
                 if sealer.entries == 0:
@@ -479,21 +494,3 @@ class _StreamRepair:
         path = names.state_path(self.directory, active)
         if path.exists() and not spare.read(self.directory, active):
             self._put_aside(path, "it is to be a second copy of what the log begins with, and is damaged")
-
-    def _audits(self, native: Log) -> None:
-        for path in looks.named(self.directory, ".audit"):
-            head = AUDIT_HEADER.sound(first_bytes(path, AUDIT_HEADER.size))
-            if head is not None and bytes(head["uuid"]) != bytes(native.uuid):
-                self._put_aside(path, "it is another stream's")
-        for number in audit.kept(self.directory, native):
-            path = names.audit_path(self.directory, number)
-            try:
-                file = audit.open_file(path, native.uuid, number)
-                while file.next(0, audit.MAX_MS) is not None:
-                    pass
-            except FileNotFoundError:
-                continue
-            except NewerFormatError:
-                raise
-            except DiskstreamError:
-                self._put_aside(path, "the past of groups in it cannot be read; the stream does not depend on it")

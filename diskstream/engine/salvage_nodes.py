@@ -14,6 +14,7 @@ from diskstream._native import (
     LOG_HEADER_BYTES,
     Block,
     EntryID,
+    SealedSegment,
     SegmentView,
     checksum,
     unpack_node,
@@ -32,6 +33,7 @@ __all__ = [
     "Piece",
     "Salvaged",
     "index_rows",
+    "reads_whole",
     "refuse_later",
     "salvage_log",
     "salvage_sealed",
@@ -217,6 +219,27 @@ def refuse_later(faults: Iterable[tuple[int, Exception]]) -> None:
     for _, fault in faults:
         if isinstance(fault, NewerFormatError):
             raise fault
+
+
+def reads_whole(opened: SealedSegment, view: SegmentView) -> bool:
+    """Whether all of a sealed file can be read, and is what the log lists.
+
+    Raises:
+        CorruptionError: its copy of the snapshot is damaged.
+        NewerFormatError: a later version wrote a node of it.
+    """
+    entries, _, faults = opened.verify_run(0, opened.nodes)
+    refuse_later(faults)
+    if faults or entries != view.entries or (opened.first, opened.last) != (view.first, view.last):
+        return False
+    before = 64, 0
+    for node in range(opened.nodes):
+        offset, length, at, count, _ = opened.node_row(node)
+        if (offset, at) != before:
+            return False
+        before = offset + length, at + count
+    opened.snapshot_copy()
+    return True
 
 
 def _refuse_later_file(path: Path, *parts: Mapping[str, object] | None) -> None:
