@@ -6,7 +6,7 @@ not know are in the quarantine; they count as those in the directory do.
 """
 
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,8 @@ from diskstream.engine import names
 from diskstream.engine.files import open_regular
 from diskstream.engine.looks import children, is_folder, is_link
 from diskstream.engine.losses import Loss
+from diskstream.engine.ownership import owner_of
+from diskstream.engine.salvage_nodes import salvage_log
 from diskstream.errors import CorruptionError
 from diskstream.plurals import number_of
 
@@ -23,17 +25,20 @@ __all__ = ["Remade", "remade"]
 
 @dataclass(frozen=True)
 class _Source:
-    """A file that has entries of the segment; so many."""
+    """A file that has entries of the segment: so many, from one ID to another.
+
+    Attributes:
+        read: gives blocks of what lies between two IDs; of a log whole frames.
+    """
 
     path: Path
-    file: SealedSegment
     number: int
     generation: int
+    first: EntryID
+    last: EntryID
     entries: int
-
-    @property
-    def range(self) -> tuple[EntryID, EntryID]:
-        return self.file.first, self.file.last
+    read: Callable[[EntryID, EntryID], Iterator[Block]]
+    copy: bytes
 
 
 @dataclass(frozen=True)
@@ -94,8 +99,8 @@ class Remade:
     @property
     def copy(self) -> bytes:
         """The copy of the snapshot behind the segment, where the last of them ends as the segment does."""
-        last = self.sources[-1].file
-        return last.snapshot_copy() if last.last == self.view.last and not self.is_later else b""
+        last = self.sources[-1]
+        return last.copy if last.last == self.view.last and not self.is_later else b""
 
     def blocks(self) -> Iterator[Block]:
         """Their entries, in order. Where others are among them, that were deleted before, positions are not known: of
@@ -105,22 +110,17 @@ class Remade:
         if not self.is_exact and not self.is_later:
             start = self._behind(self.view.trimmed if self.entries > self.view.entries else 0)
         for each in self.sources:
-            yield from _blocks(each.file, start, self.view.last)
+            yield from each.read(start, self.view.last)
 
     def _behind(self, count: int) -> EntryID:
         """The ID of the entry behind so many."""
         for each in self.sources:
-            for block in _blocks(each.file, self.view.first, self.view.last):
+            for block in each.read(self.view.first, self.view.last):
                 ids = [entry.id for entry in block.entries()]
                 if count < len(ids):
                     return ids[count]
                 count -= len(ids)
         return self.view.last
-
-
-def _blocks(file: SealedSegment, first: EntryID, last: EntryID) -> Iterator[Block]:
-    for node in range(file.node_of_id(first), file.node_of_id(last) + 1):
-        yield file.read_block(node, first, last, None, False)
 
 
 def remade(directory: Path, quarantines: Collection[Path], native: Log, view: SegmentView) -> Remade | None:
@@ -132,7 +132,7 @@ def remade(directory: Path, quarantines: Collection[Path], native: Log, view: Se
     listed = {(each.number, each.generation) for each in native.segments()}
     found = list(_sources(directory, quarantines, native, view, listed))
     before = [each for each in found if _is_input(each, view)]
-    before = _apart(sorted(before, key=lambda each: (each.number, -each.generation)))
+    before = _apart(sorted(before, key=lambda each: (each.number, -each.generation, -each.entries)))
     after = _apart(sorted((each for each in found if not _is_input(each, view)), key=lambda each: -each.entries))
     earlier, later = Remade(view, tuple(before), is_later=False), Remade(view, tuple(after), is_later=True)
     if earlier.entries >= view.entries or earlier.entries > later.entries:
@@ -148,10 +148,9 @@ def _apart(sources: Iterable[_Source]) -> list[_Source]:
     """Those that have no IDs of one before: they were made of it, or it of them."""
     chosen: list[_Source] = []
     for each in sources:
-        first, last = each.range
-        if all(last < other.range[0] or other.range[1] < first for other in chosen):
+        if all(each.last < other.first or other.last < each.first for other in chosen):
             chosen.append(each)
-    return sorted(chosen, key=lambda each: each.range)
+    return sorted(chosen, key=lambda each: each.first)
 
 
 def _sources(
@@ -161,22 +160,52 @@ def _sources(
     view: SegmentView,
     listed: Collection[tuple[int, int]],
 ) -> Iterator[_Source]:
+    active = native.tail[0]
     for folder in (directory, *quarantines):
+        kept = folder != directory
         for path in children(folder) if is_folder(folder) and not is_link(folder) else []:
-            kept = folder != directory
             parsed = names.parse_file(path.name.rpartition("-")[0] if kept else path.name)
-            if parsed is None or parsed[0] != "seg" or not path.is_file() or (parsed[1:] in listed and not kept):
+            if parsed is None or not path.is_file() or parsed[1] >= active or (parsed[1:] in listed and not kept):
                 continue
+            made: _Source | None = None
             try:
-                fd = open_regular(path)
-                try:
-                    file = SealedSegment(fd, str(path), native.uuid, parsed[1], NodeCache(0))
-                finally:
-                    os.close(fd)
-                if file.first > view.last or file.last < view.first:
-                    continue
-                entries = sum(len(block) for block in _blocks(file, view.first, view.last))
+                if parsed[0] == "seg":
+                    made = _sealed(path, parsed[1], native, view)
+                elif parsed[0] == "log" and not kept:  # one that was kept was damaged
+                    made = _rolled(path, parsed[1], native, view)
             except (CorruptionError, OSError):
                 continue  # what is damaged was put there for that
-            if entries:
-                yield _Source(path, file, parsed[1], parsed[2], entries)
+            if made is not None and made.entries:
+                yield made
+
+
+def _sealed(path: Path, number: int, native: Log, view: SegmentView) -> _Source | None:
+    fd = open_regular(path)
+    try:
+        file = SealedSegment(fd, str(path), native.uuid, number, NodeCache(0))
+    finally:
+        os.close(fd)
+    if file.first > view.last or file.last < view.first:
+        return None
+
+    def read(first: EntryID, last: EntryID) -> Iterator[Block]:
+        for node in range(file.node_of_id(first), file.node_of_id(last) + 1):
+            yield file.read_block(node, first, last, None, False)
+
+    entries = sum(len(block) for block in read(view.first, view.last))
+    return _Source(path, number, file.generation, file.first, file.last, entries, read, file.snapshot_copy())
+
+
+def _rolled(path: Path, number: int, native: Log, view: SegmentView) -> _Source | None:
+    owner = owner_of(path, "log")
+    found = salvage_log(path) if owner == (bytes(native.uuid), number, 0) else None
+    pieces = [] if found is None else [each for each in found.pieces if each.first <= view.last]
+    pieces = [each for each in pieces if each.last >= view.first]
+    if found is None or not pieces:
+        return None
+
+    def read(first: EntryID, last: EntryID) -> Iterator[Block]:
+        return (found.block(each, None) for each in pieces if each.first <= last and each.last >= first)
+
+    entries = sum(each.entries for each in pieces)
+    return _Source(path, number, 0, pieces[0].first, pieces[-1].last, entries, read, b"")

@@ -8,7 +8,7 @@ import pytest
 
 import diskstream
 from diskstream import CorruptionError, EntryID, Repair, Stream
-from tests.engine.sample import SMALL
+from tests.engine.sample import SMALL, log_of
 
 _BEFORE = 10
 
@@ -116,6 +116,25 @@ def test_what_is_not_there_of_it_is_said(tmp_path: Path) -> None:
     report = repaired(copy)
     assert [(loss.first, loss.last, loss.entries) for loss in report.losses] == [("1-1", "10-1", 5)]
     assert numbers(copy) == [1, 2, 3, 4, 5]
+
+
+def test_a_rolled_log_that_was_copied_before_it_was_sealed_and_compacted_is_one_of_them(tmp_path: Path) -> None:
+    folder = tmp_path / "live" / "streams" / "x"
+    with diskstream.open(tmp_path / "live", **SMALL) as store:
+        stream = store.stream("x")
+        for number in range(1, _BEFORE + 1):
+            stream.add({"n": str(number)}, EntryID(number, 1))
+            if number == 5:
+                stream.seal()
+        log_of(store).roll()
+        stream.add({"n": "last"}, "100-1")
+    shutil.copytree(tmp_path / "live", tmp_path / "copy")
+    assert (folder / "00000002.log").exists()
+    change(tmp_path / "live", compact)
+    shutil.copy(folder / "00000003.log", tmp_path / "copy" / "streams" / "x")
+    report = repaired(tmp_path / "copy")
+    assert report.actions == ["wrote segment 1 anew, whose file is missing, from 00000001.seg, 00000002.log"]
+    assert (report.losses, numbers(tmp_path / "copy")) == ([], list(range(1, _BEFORE + 1)))
 
 
 @pytest.mark.parametrize("is_opened", [False, True])
