@@ -25,7 +25,7 @@ from diskstream.stream import Stream
 __all__ = ["SweepReport", "Unneeded", "sweep"]
 
 _CLOCKS_APART_MS = 300_000
-_OBJECT = re.compile(r"(?P<number>\d{8,})(?:\.g(?P<generation>\d+))?\.[0-9a-f]{16}(-\d+|-[0-9a-f]{16})?\.seg")
+_OBJECT = re.compile(r"\d{8,}(?:\.g\d+)?\.[0-9a-f]{16}(-\d+|-[0-9a-f]{16})?\.seg")
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class SweepReport:
     Attributes:
         place: its URL.
         dry_run: whether nothing was done.
-        needed: objects that a stub, or a missing segment, needs.
+        needed: objects that a stub needs, or that are of a stream of which a segment is missing.
         foreign: files that are no objects of ours: they are left alone.
         noted: what is seen for the first time to be nobody's; it stays for now.
         waiting: what is nobody's, but not for long enough.
@@ -131,15 +131,16 @@ class _Sweeper:
         needed = needed_paths(self._store.path)
         for owner in owners:
             if owner not in known:
-                self._one(owner, needed, set())
+                self._one(owner, needed, is_whole=True)
                 continue
             with contextlib.suppress(NoSuchStreamError), opened(known[owner], dry_run=self._report.dry_run) as cold:
                 if str(uuid.UUID(bytes=cold.uuid)) != owner:
                     continue  # another stream took the name meanwhile
                 segments = cold.segments()
                 stubs = {each.stub.path for each in segments if each.stub is not None}
-                missing = {(each.number, each.generation) for each in segments if each.where == MISSING}
-                self._one(owner, needed | stubs, missing)
+                # What is missing may have been compacted before it was moved, where the log is of an earlier moment.
+                is_whole = all(each.where != MISSING for each in segments)
+                self._one(owner, needed | stubs, is_whole=is_whole)
 
     def _streams(self) -> dict[str, Stream]:
         """All streams by their uuids, at one moment: none is overlooked that is renamed while names are listed.
@@ -171,7 +172,7 @@ class _Sweeper:
             raise RemoteError(self._place.url, what, "set the clock of this machine")
         self._clock_is_checked = True
 
-    def _one(self, owner: str, needed: set[str], missing: set[tuple[int, int]]) -> None:
+    def _one(self, owner: str, needed: set[str], *, is_whole: bool) -> None:
         noted = catalogue.noted(self._place, self._uuid, owner)
         going: list[Unneeded] = []
         for each in self._place.objects(f"{self._uuid}/{owner}"):
@@ -184,7 +185,7 @@ class _Sweeper:
                 since = catalogue.released_ms(self._place, each.path)
                 if since is not None:  # a clock that was behind when it was noted does not make it older
                     since = max(since, noted[catalogue.released_path(each.path)])
-            if each.path in needed or (int(match["number"]), int(match["generation"] or 0)) in missing:
+            if each.path in needed or not is_whole:
                 self._keep(each, since)
             elif self._older_than_ms == 0 or (since is not None and since <= self._now_ms - self._older_than_ms):
                 going.append(Unneeded(each.path, owner, each.size_bytes, since))

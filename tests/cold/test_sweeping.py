@@ -83,6 +83,24 @@ def test_leases_and_missing_stubs_keep_their_objects(stream: Stream, folder_plac
         assert sweep(again, folder_place, older_than_ms=0).needed == moved
 
 
+def test_nothing_goes_of_a_stream_that_misses_a_segment(stream: Stream, folder_place: str, tmp_path: Path) -> None:
+    """An earlier log is in the place of a later one: what it lists was compacted, and moved out, since."""
+    store, folder = stream._store, tmp_path / "store" / "streams" / "x"
+    stream.delete("1-0")
+    store.close()
+    (log,) = folder.glob("*.log")
+    shutil.copy(log, tmp_path / "earlier")
+    with opened(tmp_path / "store") as again:
+        again.stream("x").compact()
+        moved = len(move_out(again.stream("x"), folder_place, older_than_ms=0).segments)
+    assert list(folder.glob("*.g1.cold"))
+    shutil.copy(tmp_path / "earlier", log)
+    with opened(tmp_path / "store") as again:
+        swept = sweep(again, folder_place, older_than_ms=0)
+    assert (swept.needed, swept.removed, swept.noted) == (moved, [], [])
+    assert len(names_in(tmp_path / "place", ".seg")) == moved
+
+
 def test_a_note_is_taken_back_where_a_stub_is_there_again(stream: Stream, folder_place: str, tmp_path: Path) -> None:
     move_out(stream, folder_place, older_than_ms=0)
     shutil.copytree(tmp_path / "store", tmp_path / "copy", ignore=shutil.ignore_patterns("ctl", "view"))
