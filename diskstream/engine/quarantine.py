@@ -14,8 +14,22 @@ _COPY_BYTES = 1 << 20
 
 
 def _target(path: Path, place: Path) -> Path:
-    """A name that says which file it was, and is the same when this is done again."""
-    return place / f"{path.name}-{status(path).st_ino:x}"
+    """A name that says which file it was, and is the same when this is done again.
+
+    What bears it already may be another file: inodes were others before a store was copied, and a copy that is kept
+    here holds none. That one stays, too.
+    """
+    target = place / f"{path.name}-{status(path).st_ino:x}"
+    while is_there(target) and not _is_same(path, target) and not _is_copy(path, target):
+        target = target.with_name(target.name + "x")
+    return target
+
+
+def _is_copy(path: Path, other: Path) -> bool:
+    """Whether a file has the bytes of another one."""
+    if is_link(path) or is_link(other) or not (path.is_file() and other.is_file()):
+        return False
+    return path.stat().st_size == other.stat().st_size and read_all(path) == read_all(other)
 
 
 def _is_same(path: Path, other: Path) -> bool:

@@ -153,3 +153,21 @@ def test_an_earlier_log_has_its_segments_from_what_they_were_compacted_into(tmp_
     ]
     assert ["into has 4 of its 5 entries" in note for note in report.notes[-1:]] == [True]
     assert numbers(tmp_path) == [1, 2, 3, 5, 6, 7, 8, 9, 10]
+
+
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_what_lies_in_quarantine_under_the_name_that_a_file_would_get_stays_and_the_file_is_kept_too(
+    tmp_path: Path, *, is_moved: bool
+) -> None:
+    """As in a store that was copied to another disk: the names in quarantine are of inodes of the old one."""
+    folder = fill(tmp_path)
+    damaged = folder / ("00000009.seg" if is_moved else "00000001.seg")
+    content = bytearray((folder / "00000001.seg").read_bytes())
+    content[100] ^= 1
+    damaged.write_bytes(bytes(content))
+    other = folder / "quarantine" / f"{damaged.name}-{damaged.stat().st_ino:x}"
+    other.parent.mkdir()
+    other.write_bytes(b"of an earlier repair")
+    (report,) = diskstream.repair(tmp_path)
+    assert other.read_bytes() == b"of an earlier repair"
+    assert [path.read_bytes() for path in report.kept if path != other] == [bytes(content)]
