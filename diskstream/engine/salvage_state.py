@@ -28,6 +28,9 @@ from diskstream.errors import CorruptionError
 __all__ = ["now_ms", "source_of"]
 
 
+_NO_ID = (2**64 - 1, 2**64 - 1)  # behind all that there may be
+
+
 def now_ms() -> int:
     """Milliseconds since 1970."""
     return time.time_ns() // 1_000_000
@@ -280,7 +283,7 @@ def _partly(listed: list[Meta], seen: dict[int, Salvaged], first: Frame | None) 
 def _holes(directory: Path, listed: list[Meta], begins: int, number: int, first: Frame | None) -> Iterator[Loss]:
     """Segments that nothing lists and that are not there: they were dropped, or are lost."""
     known = [(meta.number, meta.first, meta.last) for meta in listed]
-    behind = [*known, (number, first.first if first and first.entries else (2**64 - 1, 2**64 - 1), (0, 0))]
+    behind = [*known, (number, first.first if first and first.entries else _NO_ID, (0, 0))]
     before, last = begins - 1, (0, 0)
     for segment, start, end in behind:
         if segment > before + 1 and segment > begins:
@@ -288,7 +291,7 @@ def _holes(directory: Path, listed: list[Meta], begins: int, number: int, first:
             if begin is not None and stop is not None and begin <= stop:
                 what = f"segments {max(before + 1, begins)} to {segment - 1} are not there: dropped, compacted, or lost"
                 path = names.segment_path(directory, max(before + 1, begins), 0)
-                yield Loss(path, 0, 0, what, str(begin), str(stop))
+                yield Loss(path, 0, 0, what, str(begin), "" if start == _NO_ID else str(stop))
         before, last = max(before, segment), end
 
 

@@ -171,3 +171,20 @@ def test_what_lies_in_quarantine_under_the_name_that_a_file_would_get_stays_and_
     (report,) = diskstream.repair(tmp_path)
     assert other.read_bytes() == b"of an earlier repair"
     assert [path.read_bytes() for path in report.kept if path != other] == [bytes(content)]
+
+
+def test_of_segments_that_are_missing_at_the_end_nobody_can_tell_how_far_they_went(tmp_path: Path) -> None:
+    """Their range had the greatest ID that there may be for its end."""
+    folder = tmp_path / "streams" / "x"
+    change(tmp_path, lambda stream: stream.add({"n": "1"}, "1-1"))
+    shutil.copy(folder / "00000001.log", tmp_path / "first")
+    for number in (2, 3):
+        change(tmp_path, lambda stream, number=number: stream.add({"n": "more"}, EntryID(number, 1)))  # type: ignore[misc]
+        change(tmp_path, lambda stream: stream.group("g", start="0").consumer("c").read(), lambda stream: stream.seal())
+    for path in folder.iterdir():
+        if path.suffix not in {"", ".audit"}:
+            path.unlink()
+    shutil.copy(tmp_path / "first", folder / "00000001.log")
+    (report,) = diskstream.repair(tmp_path)
+    missing = [loss for loss in report.losses if "segments 2 to 2 are not there" in loss.what]
+    assert [(loss.first, loss.last) for loss in missing] == [("1-2", "")]
