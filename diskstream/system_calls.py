@@ -4,7 +4,16 @@ from diskstream.engine.belonging import give, give_folder
 from diskstream.engine.descriptors import are_short, tried_again
 from diskstream.engine.files import open_regular, read_small, reading, wrapped
 from diskstream.engine.locks import exclusively, lock_now
-from diskstream.engine.looks import all_below, children, is_folder, is_there, named, refuse_link
+from diskstream.engine.looks import (
+    all_below,
+    children,
+    is_file,
+    is_folder,
+    is_link,
+    is_there,
+    named,
+    refuse_link,
+)
 
 __all__ = [
     "all_below",
@@ -13,7 +22,9 @@ __all__ = [
     "exclusively",
     "give",
     "give_folder",
+    "is_file",
     "is_folder",
+    "is_link",
     "is_there",
     "lock_now",
     "named",

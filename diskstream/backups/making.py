@@ -46,7 +46,7 @@ from diskstream.store_files import (
     verify_files,
 )
 from diskstream.stream import Stream
-from diskstream.system_calls import all_below, are_short, children, named, wrapped
+from diskstream.system_calls import all_below, are_short, children, is_file, is_there, named, wrapped
 from diskstream.verifying import Problem
 from diskstream.work_files import work_faults
 
@@ -292,7 +292,7 @@ class _Making:
             if earlier is not None:
                 leases.release(earlier)
             # One that is not there was deleted, or renamed to a name that was not on the list: look again.
-            if all((lease / "streams" / directory_of(each)).exists() for each in wanted):
+            if all(is_there(lease / "streams" / directory_of(each)) for each in wanted):
                 break
         else:
             raise BackupError(store.path, "streams come and go all the time", "run this again when fewer do")
@@ -323,7 +323,7 @@ class _Making:
     def _keep_jobs(self) -> None:
         for path in sorted(all_below(self._fresh)):
             relative = path.relative_to(self._fresh).as_posix()
-            if path.is_file() and is_of_jobs(relative):
+            if is_file(path) and is_of_jobs(relative):
                 copied = digest_file(path, lambda _: None)
                 self._kept[relative] = Kept(relative, copied.size_bytes, copied.sha256)
 

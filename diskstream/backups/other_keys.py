@@ -15,7 +15,7 @@ from diskstream.backups.repository import BackupError
 from diskstream.errors import quoted
 from diskstream.ids import MIN_ID, EntryID
 from diskstream.stream import Stream
-from diskstream.system_calls import exclusively
+from diskstream.system_calls import exclusively, is_there
 
 __all__ = ["OtherKeys"]
 
@@ -35,7 +35,7 @@ class OtherKeys:
         resolved = store.resolve()
         database = _DATABASE.fullmatch(resolved.name)
         places = [(resolved / "keys", b"0")] + ([(resolved.parent / "keys", database[1].encode())] if database else [])
-        self._places = [(path, place) for path, place in places if (path / "store.json").exists()]
+        self._places = [(path, place) for path, place in places if is_there(path / "store.json")]
         self._known: dict[Path, tuple[EntryID, dict[bytes, str]]] = {}
 
     def refuse(self, names: Iterable[bytes]) -> None:

@@ -12,7 +12,7 @@ from diskstream.backups.manifest import is_of_backup
 from diskstream.errors import StorageError
 from diskstream.plurals import number_of
 from diskstream.store_files import Files, copy_file
-from diskstream.system_calls import read_small, wrapped
+from diskstream.system_calls import is_folder, is_there, read_small, wrapped
 
 __all__ = ["copy_jobs", "is_of_jobs", "stores_in"]
 
@@ -36,10 +36,10 @@ def stores_in(path: Path) -> list[str]:
 
 def _is_store(path: Path) -> bool:
     """Whether it is one, or was one: before there is a store.json no stream is made."""
-    if (path / "store.json").exists():
+    if is_there(path / "store.json"):
         return True
     with wrapped(path, "look at"):
-        return (path / "streams").is_dir() and any((path / "streams").iterdir())
+        return is_folder(path / "streams") and any((path / "streams").iterdir())
 
 
 def is_of_jobs(path: str) -> bool:
@@ -58,13 +58,13 @@ def copy_jobs(store: Path, target: Path, files: Files) -> None:
     what a checkpoint says was copied.
     """
     archives = store / "archives"
-    for path in sorted(archives.iterdir()) if archives.is_dir() else []:
+    for path in sorted(archives.iterdir()) if is_folder(archives) else []:
         if is_of_backup(f"archives/{path.name}"):
             _refuse_giant(path)
             _copy(path, target / "archives", files)
     for area in ("commits", "replays"):
-        for folder in sorted((store / area).iterdir()) if (store / area).is_dir() else []:
-            for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+        for folder in sorted((store / area).iterdir()) if is_folder(store / area) else []:
+            for path in sorted(folder.iterdir()) if is_folder(folder) else []:
                 if not is_of_backup(f"{area}/{folder.name}/{path.name}"):
                     continue
                 if path.name in _SMALL:
@@ -84,7 +84,7 @@ def _refuse_giant(path: Path) -> None:
 
 
 def _copy(source: Path, folder: Path, files: Files) -> None:
-    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    missing = [each for each in (folder, *folder.parents) if not is_there(each)]
     for each in reversed(missing):
         files.mkdir(each)
     with contextlib.suppress(FileNotFoundError):  # completed meanwhile
@@ -102,9 +102,9 @@ def _copy_decided(store: Path, manifest: Path, target: Path, files: Files) -> No
             if staging not in path.parents or not is_of_backup(path.relative_to(store).as_posix()):
                 continue
             folder = target / path.parent.relative_to(store)
-            if (folder / path.name).exists():
+            if is_there(folder / path.name):
                 continue
             _copy(path, folder, files)
-            if not (folder / path.name).exists():
+            if not is_there(folder / path.name):
                 return
         _copy(manifest, target / "commits" / manifest.parent.name, files)

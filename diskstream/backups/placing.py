@@ -11,7 +11,7 @@ from shutil import rmtree
 from diskstream.backups.repository import BackupError
 from diskstream.errors import StorageError
 from diskstream.store_files import Files, check_filesystem
-from diskstream.system_calls import lock_now, wrapped
+from diskstream.system_calls import is_folder, is_link, is_there, lock_now, wrapped
 
 __all__ = ["hidden", "lock", "must_be_empty", "put_in_place"]
 
@@ -20,9 +20,9 @@ _MAX_NAME_BYTES = 255  # of Linux's file systems
 
 def must_be_empty(target: Path) -> None:
     """Refuses a target that is not free."""
-    if target.is_symlink():  # no directory takes the place of one
+    if is_link(target):  # no directory takes the place of one
         raise BackupError(target, "it is a symbolic link", f"name the directory that it leads to: {target.resolve()}")
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+    if is_there(target) and (not is_folder(target) or any(target.iterdir())):
         raise BackupError(target, "there is something already", "name a directory that is empty or missing")
 
 
@@ -56,7 +56,7 @@ def _parents(target: Path) -> Iterator[None]:
     files = Files()
     made: list[Path] = []
     try:
-        for folder in reversed([folder for folder in target.parents if not folder.exists()]):
+        for folder in reversed([folder for folder in target.parents if not is_there(folder)]):
             files.mkdir(folder)
             made.append(folder)
             files.sync_dir(folder.parent)
@@ -83,7 +83,7 @@ def _locked(target: Path) -> Iterator[Path]:
             raise BackupError(fresh, "it is somebody else's", "remove it, or restore to another directory")
         for path in fresh.iterdir():
             with wrapped(path, "remove"):
-                rmtree(path) if path.is_dir() else path.unlink()
+                rmtree(path) if is_folder(path) else path.unlink()
         yield fresh
     finally:
         os.close(fd)

@@ -137,11 +137,11 @@ class Repository:
             found = json.loads(read_small(description, _MAX_DESCRIPTION_BYTES))
             version, store = int(found["format"]), str(uuid.UUID(found["store"]))
         except FileNotFoundError:
-            what = "it holds no backups" if path.is_dir() else "there is no such directory"
+            what = "it holds no backups" if is_folder(path) else "there is no such directory"
             hint = "diskstream backup create makes one there"
-            if path.is_dir() and any(_NAME.fullmatch(each.name) for each in path.iterdir()):
+            if is_folder(path) and any(_NAME.fullmatch(each.name) for each in path.iterdir()):
                 what, hint = f"its {_DESCRIPTION} is missing", _NO_DESCRIPTION
-            if (path / "store.json").exists():
+            if is_there(path / "store.json"):
                 what = "it is a store, and holds no backups"
                 hint = f"diskstream backup create DEST --dir {path} makes one of it; a Redis gets its streams by --dir"
             raise BackupError(path, what, hint) from None
@@ -164,10 +164,10 @@ class Repository:
         """
         owner = owner_of(store)
         _check_apart(path, store)
-        if not (path / _DESCRIPTION).exists():
+        if not is_there(path / _DESCRIPTION):
             _check_free(path, files)
             with cls(path, owner).alone():
-                if not (path / _DESCRIPTION).exists():
+                if not is_there(path / _DESCRIPTION):
                     _describe(path, owner, files)
         made = cls.open(path)
         if made.store != owner:
@@ -276,11 +276,11 @@ def _check_free(path: Path, files: Files) -> None:
     Raises:
         BackupError: it holds something else.
     """
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    missing = [folder for folder in (path, *path.parents) if not is_there(folder)]
     for folder in reversed(missing):
         files.mkdir(folder)
         files.sync_dir(folder.parent)
-    if not path.is_dir():
+    if not is_folder(path):
         raise BackupError(path, "it is a file", "name a directory")
     ours = (_LOCK, f"{_DESCRIPTION}.tmp")
     with wrapped(path, "list"):

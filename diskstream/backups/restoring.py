@@ -29,7 +29,7 @@ from diskstream.ids import EntryID
 from diskstream.retention_rule import RetentionRule
 from diskstream.store_files import Files, copy_file, digest_file, directory_of, name_stream, uuid_of
 from diskstream.stream import Stream
-from diskstream.system_calls import all_below, wrapped
+from diskstream.system_calls import all_below, is_folder, is_there, wrapped
 
 __all__ = ["Planned", "Restored", "Wanted", "plan", "restore"]
 
@@ -166,7 +166,7 @@ def _looked_up(backup: Backup, target: Path, wanted: Wanted) -> tuple[Manifest, 
     """What the backup has, and whether there is a store at the target."""
     if target.resolve().is_relative_to(backup.path.resolve()):
         raise BackupError(target, "it is within the backup", "name a directory elsewhere")
-    into_store = (target / "store.json").exists()
+    into_store = is_there(target / "store.json")
     _must_be_apart(target, into_store=into_store)
     if into_store and not wanted.streams:
         raise BackupError(
@@ -183,7 +183,7 @@ def _must_be_apart(target: Path, *, into_store: bool) -> None:
     for folder in target.resolve().parents:
         if holds_backups(folder):
             raise BackupError(target, f"it is within the directory of backups {folder}", "name a directory elsewhere")
-        if not into_store and (folder / "store.json").exists():
+        if not into_store and is_there(folder / "store.json"):
             raise BackupError(target, f"it is within the store {folder}", "name a directory elsewhere")
 
 
@@ -303,7 +303,7 @@ class _Making:
         self._restored.faults.setdefault(self._names[place], []).append(f"{source.name}: {what}")
 
     def _folder(self, folder: Path) -> None:
-        missing = [each for each in (folder, *folder.parents) if not each.exists()]
+        missing = [each for each in (folder, *folder.parents) if not is_there(each)]
         for each in reversed(missing):
             self._files.mkdir(each)
 
@@ -376,7 +376,7 @@ class _Making:
                 for stream in store:
                     _note_rule(stream.name, stream, self._restored)
                 for problem in report.problems:
-                    place = problem.path if problem.path.is_dir() else problem.path.parent
+                    place = problem.path if is_folder(problem.path) else problem.path.parent
                     inside = problem.path.relative_to(self._fresh).as_posix()
                     # What is damaged of jobs was so in the store: the streams are whole, and must not be out of reach.
                     if is_of_jobs(inside):

@@ -1,12 +1,14 @@
 """Looking at names on a disk, which may fail as reading and writing may: then it is a `StorageError`, too.
 
 What is not there is an answer, not a failure: `FileNotFoundError` passes. `Path.glob` and `os.walk` are not for this: a
-folder that cannot be listed is an empty one to them (to `Path.glob` from Python 3.13 on).
+folder that cannot be listed is an empty one to them (to `Path.glob` from Python 3.13 on). Nor are `Path.exists` and the
+like, which say from Python 3.14 on that nothing is there whatever kept them from looking.
 """
 
 import errno
 import os
 import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from diskstream.errors import StorageError
 __all__ = [
     "all_below",
     "children",
+    "is_file",
     "is_folder",
     "is_link",
     "is_there",
@@ -27,6 +30,8 @@ __all__ = [
     "status",
 ]
 
+# What says that there is nothing of a name: a folder on the way to it is none, say, or a link leads round in a circle.
+_NOTHING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EBADF, errno.ELOOP})
 _A_LINK = "it is a symbolic link, and a store reaches nothing through one: put the folder there, or mount it there"
 
 
@@ -75,14 +80,35 @@ def all_below(folder: Path) -> Iterator[Path]:
             yield from all_below(path)
 
 
+def _kind(path: Path, *, follows: bool = True) -> int:
+    """The mode of what has a name; 0 where nothing has it."""
+    with wrapped(path, "look at"):
+        try:
+            return path.stat(follow_symlinks=follows).st_mode
+        except ValueError:  # no file can have such a name
+            return 0
+        except OSError as error:
+            if error.errno not in _NOTHING:
+                raise
+            return 0
+
+
 def is_there(path: Path) -> bool:
     """Whether there is anything of that name.
 
     Raises:
         StorageError: nobody can say.
     """
-    with wrapped(path, "look at"):
-        return path.exists()
+    return _kind(path) != 0
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is a regular file of that name.
+
+    Raises:
+        StorageError: nobody can say.
+    """
+    return stat.S_ISREG(_kind(path))
 
 
 def is_folder(path: Path) -> bool:
@@ -91,8 +117,7 @@ def is_folder(path: Path) -> bool:
     Raises:
         StorageError: nobody can say.
     """
-    with wrapped(path, "look at"):
-        return path.is_dir()
+    return stat.S_ISDIR(_kind(path))
 
 
 def is_link(path: Path) -> bool:
@@ -101,8 +126,7 @@ def is_link(path: Path) -> bool:
     Raises:
         StorageError: nobody can say.
     """
-    with wrapped(path, "look at"):
-        return path.is_symlink()
+    return stat.S_ISLNK(_kind(path, follows=False))
 
 
 def refuse_link(path: Path) -> None:

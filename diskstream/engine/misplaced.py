@@ -5,7 +5,7 @@ from pathlib import Path
 
 from diskstream.engine import names, quarantine, recovery
 from diskstream.engine.files import Files
-from diskstream.engine.looks import children, is_folder, is_link
+from diskstream.engine.looks import children, is_file, is_folder, is_link, is_there
 from diskstream.engine.ownership import owner_of
 
 __all__ = ["Misplaced", "active_in"]
@@ -51,9 +51,9 @@ class Misplaced:
         for folder in [*others, *(each / "quarantine" for each in others), *own]:
             for path in children(folder) if is_folder(folder) and not is_link(folder) else []:
                 parsed = names.parse_file(path.name if folder in others else path.name.rpartition("-")[0])
-                if parsed is None or parsed[0] == "cold" or not path.is_file():
+                if parsed is None or parsed[0] == "cold" or not is_file(path):
                     continue
-                if path.is_symlink() and folder != own[0]:  # in what stands for a stream, files are links to its own
+                if is_link(path) and folder != own[0]:  # in what stands for a stream, files are links to its own
                     continue
                 owner = owner_of(path, parsed[0])
                 if owner is not None and owner[0] == self._identity and (folder not in own or owner[1:] != parsed[1:]):
@@ -83,9 +83,9 @@ class Misplaced:
             StorageError: the disk said no.
         """
         sealed = names.segment_path(self._directory, number, generation)
-        if sealed.exists() or names.cold_path(self._directory, number, generation).exists():
+        if is_there(sealed) or is_there(names.cold_path(self._directory, number, generation)):
             return []
-        if not generation and names.log_path(self._directory, number).exists():
+        if not generation and is_there(names.log_path(self._directory, number)):
             return []
         found = self.bring_back("seg", number, generation)
         if not found and not generation:

@@ -5,7 +5,7 @@ from pathlib import Path
 from diskstream.engine import names
 from diskstream.engine.files import reading
 from diskstream.engine.layouts import FOOTER, LOG_HEADER, SEGMENT_HEADER
-from diskstream.engine.looks import names_in
+from diskstream.engine.looks import is_file, is_folder, is_link, names_in
 
 __all__ = ["Owner", "first_bytes", "identity_in", "is_doubtful", "owner_in", "owner_of", "owners_in"]
 
@@ -42,7 +42,7 @@ def owners_in(directory: Path) -> dict[Path, Owner]:
     found = {}
     for path in sorted(directory.iterdir()):
         parsed = names.parse_file(path.name)
-        if parsed is not None and path.is_file() and (owner := owner_of(path, parsed[0])) is not None:
+        if parsed is not None and is_file(path) and (owner := owner_of(path, parsed[0])) is not None:
             found[path] = owner
     return found
 
@@ -106,7 +106,7 @@ def _at_home(directory: Path, files: dict[Path, Owner], streams: Path) -> dict[b
 def _lives_elsewhere(identity: bytes, name: str, streams: Path) -> bool:
     """Whether most of the files in another directory are a stream's."""
     for other in sorted(streams.iterdir()):
-        if other.name == name or other.name.startswith(".") or other.is_symlink() or not other.is_dir():
+        if other.name == name or other.name.startswith(".") or is_link(other) or not is_folder(other):
             continue
         held = [owner[0] == identity for owner in owners_in(other).values()]
         if 2 * sum(held) > len(held):

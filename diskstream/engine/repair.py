@@ -111,7 +111,7 @@ def plan_stream(
     shadow = scratch / "streams" / directory.name
     shadow.mkdir(parents=True)
     for path in sorted(directory.iterdir()):
-        if not path.is_file() or path.name == "ctl":
+        if not looks.is_file(path) or path.name == "ctl":
             continue
         if path.suffix == ".log":  # the only files that an opening writes to
             (shadow / path.name).write_bytes(read_all(path)[0])
@@ -169,7 +169,7 @@ class _StreamRepair:
 
     def _sweep(self) -> None:
         for path in sorted(self.directory.iterdir()):
-            if path.suffix == ".tmp" and path.is_file():
+            if path.suffix == ".tmp" and looks.is_file(path):
                 self.report.actions.append(f"removed the unfinished {path.name}: it was never part of the stream")
                 self.files.unlink(path)
 
@@ -190,7 +190,7 @@ class _StreamRepair:
             elif (number, generation) != parsed[1:]:
                 right = names.segment_path(self.directory, number, generation)
                 right = names.log_path(self.directory, number) if parsed[0] == "log" else right
-                if right.exists():
+                if looks.is_there(right):
                     self._put_aside(path, f"it is {right.name}, which is there")
                     continue
                 self.report.actions.append(f"renamed {path.name} to {right.name}: that is what it is")
@@ -218,7 +218,7 @@ class _StreamRepair:
         self.report.kept.append(quarantine.move(path, self.quarantine, self.files))
 
     def _keep(self, path: Path) -> None:
-        if path.exists():
+        if looks.is_there(path):
             self.report.kept.append(quarantine.keep(path, self.quarantine, self.files))
 
     def _note_down(self) -> None:
@@ -318,16 +318,17 @@ class _StreamRepair:
                 return
         except (CorruptionError, StorageError):
             pass
-        if not view.generation and rows.exists() and self._rows_read(segments, view):
-            if sealed.exists():  # a bad copy of a log that is still there
+        if not view.generation and looks.is_there(rows) and self._rows_read(segments, view):
+            if looks.is_there(sealed):  # a bad copy of a log that is still there
                 self._put_aside(sealed, "it is damaged, and the log that it was made from is sound")
             return
         if self._is_cold(view, sealed, log):
             return
-        found = salvage_sealed(sealed) if sealed.exists() else None
-        if found is None and not view.generation and rows.exists():
+        found = salvage_sealed(sealed) if looks.is_there(sealed) else None
+        if found is None and not view.generation and looks.is_there(rows):
             found = salvage_log(rows)
-        path = rows if rows.exists() and not sealed.exists() else sealed  # where neither is, verify names that one too
+        # Where neither is, verify names that one too.
+        path = rows if looks.is_there(rows) and not looks.is_there(sealed) else sealed
         if found is not None:
             found.place(view.entries, view.first, view.last)
         if not sealed.exists() and self._remake(view, log, 0 if found is None else found.entries):
@@ -348,7 +349,7 @@ class _StreamRepair:
             if cold.find(self.directory, log.native, view) is None:
                 return False
         except CorruptionError as error:
-            if sealed.exists():  # here, and damaged: what can be read of it is more than nobody knows where
+            if looks.is_there(sealed):  # here, and damaged: what can be read of it is more than nobody knows where
                 self._put_aside(path, f"it is damaged ({error.found})")
                 return False
             if self._give_up:
@@ -356,7 +357,7 @@ class _StreamRepair:
                 return False
             self._undone.append(f"{path.name}: expected {error.expected}, found {error.found}")
             return True
-        if sealed.exists():  # moved away by somebody who was killed before it went; what was put was read back
+        if looks.is_there(sealed):  # moved away by somebody who was killed before it went; what was put was read back
             self._put_aside(sealed, "it is damaged, and its stub says where all of it is in object storage")
         return True
 
@@ -374,7 +375,7 @@ class _StreamRepair:
 
     def _drop(self, view: SegmentView, path: Path, log: StreamLog) -> None:
         """A segment of which nothing can be read leaves the list."""
-        there = path.exists()
+        there = looks.is_there(path)
         what = "nothing in this file can be read" if there else "the file is missing, and no stub says where it is"
         self.report.losses.append(Loss(path, 0, 0, what, str(view.first), str(view.last), view.entries))
         self.report.actions.append(f"took segment {view.number} off the list: {what}")
@@ -402,7 +403,7 @@ class _StreamRepair:
         self._keep(path)
         generation = view.generation + 1
         target = names.segment_path(self.directory, view.number, generation)
-        if target.exists():
+        if looks.is_there(target):
             self._put_aside(target, "a repair that was interrupted made it")
         blocks = (found.block(piece, view) for piece in found.pieces)
         copy = snapshot_frame(self.directory, view.number + 1) or found.copy
@@ -492,5 +493,5 @@ class _StreamRepair:
 
     def _copy_of_snapshot(self, active: int) -> None:
         path = names.state_path(self.directory, active)
-        if path.exists() and not spare.read(self.directory, active):
+        if looks.is_there(path) and not spare.read(self.directory, active):
             self._put_aside(path, "it is to be a second copy of what the log begins with, and is damaged")

@@ -136,7 +136,7 @@ def _one_store(
     _description(itself, path, files, wishes, dry_run=dry_run)
     streams = path / "streams"
     if not dry_run:
-        swept = directory.sweep(streams, files) if streams.is_dir() else 0
+        swept = directory.sweep(streams, files) if looks.is_folder(streams) else 0
         if swept:
             itself.actions.append(f"removed {number_of(swept, 'directory')} of an interrupted creation or removal")
     found = _named(itself, streams, files, wishes, dry_run=dry_run)
@@ -169,7 +169,7 @@ def _as_ours(error: DiskstreamError | OSError, folder: Path) -> DiskstreamError:
 
 def _remove_view(view: Path, files: Files) -> None:
     for path in view_check.to_be_removed(view):
-        remove = files.rmdir if path.is_dir() and not path.is_symlink() else files.unlink
+        remove = files.rmdir if looks.is_folder(path) and not looks.is_link(path) else files.unlink
         remove(path)
 
 
@@ -180,21 +180,21 @@ def _description(itself: Repair, path: Path, files: Files, wishes: Wishes, *, dr
     """Makes store.json anew where it is missing or damaged."""
     looks.refuse_links(path, directory.FOLDERS)
     description, streams = path / "store.json", path / "streams"
-    if not streams.is_dir():
+    if not looks.is_folder(streams):
         itself.actions.append("made the directory streams, which was missing: all streams are lost")
         if not dry_run:
             files.mkdir(streams)
             files.sync_dir(path)
     try:
-        if description.is_symlink():
+        if looks.is_link(description):
             why = "is a symbolic link"
-        elif description.exists():
+        elif looks.is_there(description):
             directory.describe(path)
             return
         else:
             why = "is missing"
     except NotAStoreError:
-        if dry_run and not streams.is_dir():
+        if dry_run and not looks.is_folder(streams):
             return
         why = "is damaged"
     identity, where = _identity(path, description, wishes)
@@ -206,7 +206,7 @@ def _description(itself: Repair, path: Path, files: Files, wishes: Wishes, *, dr
         )
     if dry_run:
         return
-    if description.exists() and not description.is_symlink():
+    if looks.is_there(description) and not looks.is_link(description):
         itself.kept.append(quarantine.keep(description, path / "quarantine", files))
     temporary = path / f"store.json.{secrets.token_hex(8)}.tmp"
     content = {
@@ -246,11 +246,11 @@ def _identity(path: Path, description: Path, wishes: Wishes) -> tuple[str, str]:
 
 def _named(itself: Repair, streams: Path, files: Files, wishes: Wishes, *, dry_run: bool) -> list[tuple[bytes, Path]]:
     """All streams with their directories; gives a name to those whose own is lost."""
-    if not streams.is_dir():
+    if not looks.is_folder(streams):
         return []
     found = []
     for folder in sorted(streams.iterdir()):
-        if folder.name.startswith(".") or not folder.is_dir() or folder.is_symlink():
+        if folder.name.startswith(".") or not looks.is_folder(folder) or looks.is_link(folder):
             continue
         # What a disk does not give once it may give the next time, and a name that is taken away does not come back.
         name = names.decode_directory(folder) or names.decode_directory(folder)
@@ -260,7 +260,7 @@ def _named(itself: Repair, streams: Path, files: Files, wishes: Wishes, *, dry_r
                 continue
             name = _name_again(itself, folder, files, wishes, dry_run=dry_run)
         renamed = streams / names.encode_name(name)
-        found.append((name, renamed if renamed.is_dir() else folder))
+        found.append((name, renamed if looks.is_folder(renamed) else folder))
     return found
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from diskstream._native import LOG_HEADER_BYTES, EntryID, LogFile
-from diskstream.engine import names, recovery
+from diskstream.engine import looks, names, recovery
 from diskstream.engine.files import nameless_file
 from diskstream.engine.frames import Frame, Gap, encode, frame_at, halves, header_block, walk
 from diskstream.engine.layouts import DELETE, ENTRIES, GROUPS, KINDS, REPLACE, SET_ID, SNAPSHOT, TRIM, VIEW
@@ -439,7 +439,7 @@ def _adopt(source: Source, image: _Image, result: Rebuilt) -> None:
         if not missing[at] or not newer:
             continue
         path = names.segment_path(source.directory, view.number, max(newer))
-        path = path if path.exists() else names.cold_path(source.directory, view.number, max(newer))
+        path = path if looks.is_there(path) else names.cold_path(source.directory, view.number, max(newer))
         seen: dict[int, Salvaged] = {}
         meta = segment_meta(path, view.number, max(newer), source.uuid, seen)
         stop = at + 1

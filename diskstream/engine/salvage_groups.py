@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from diskstream._native import EntryID, Log, SegmentView
-from diskstream.engine import names
+from diskstream.engine import looks, names
 from diskstream.engine.records import Record, put_record, read_records
 from diskstream.engine.salvage_nodes import salvage_log, salvage_sealed
 from diskstream.engine.segment import SegmentGone, Segments
@@ -329,7 +329,7 @@ def _salvaged_ids(directory: Path, view: SegmentView) -> Iterator[EntryID]:
     """The IDs of what can be read of a damaged segment."""
     path = names.segment_path(directory, view.number, view.generation)
     rows = names.log_path(directory, view.number)
-    found = salvage_sealed(path) if path.exists() else salvage_log(rows) if rows.exists() else None
+    found = salvage_sealed(path) if looks.is_there(path) else salvage_log(rows) if looks.is_there(rows) else None
     if found is not None:
         found.place(view.entries, view.first, view.last)
         for piece in found.pieces:

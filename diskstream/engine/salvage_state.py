@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from diskstream._native import LOG_HEADER_BYTES, EntryID
-from diskstream.engine import cold, names, spare
+from diskstream.engine import cold, looks, names, spare
 from diskstream.engine.files import reading
 from diskstream.engine.frames import Frame, Gap, encode, find_salt, frame_at, frontier, read_all, walk
 from diskstream.engine.layouts import AUDIT_HEADER, FRAME_HEADER, LOG_HEADER, SEGMENT_HEADER, SNAPSHOT
@@ -307,7 +307,7 @@ def _owner(directory: Path, data: bytes) -> bytes:
             if stub is not None:
                 found[stub.uuid] = found.get(stub.uuid, 0) + 1
         layout = {".log": LOG_HEADER, ".seg": SEGMENT_HEADER, ".audit": AUDIT_HEADER}.get(path.suffix)
-        if layout is not None and path.is_file():
+        if layout is not None and looks.is_file(path):
             with reading(path) as file:
                 sound = layout.sound(file.read(layout.size))
             if sound is not None:

@@ -7,6 +7,7 @@ import zlib
 from pathlib import Path
 
 from diskstream.engine.descriptors import are_short, opened
+from diskstream.engine.looks import is_there
 from diskstream.engine.view_pages import PagesDamaged, read_rows
 
 __all__ = ["ViewState", "check", "is_obstructed", "is_row", "place_of", "to_be_removed", "unsound"]
@@ -24,7 +25,7 @@ def check(view: Path) -> ViewState:
     data = view / "data.mdb"
     if is_obstructed(view):
         return "damaged"
-    if not data.exists():
+    if not is_there(data):
         return "missing"
     try:
         fd = opened(view / "users", os.O_RDONLY | os.O_NONBLOCK)

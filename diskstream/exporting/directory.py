@@ -20,6 +20,7 @@ from diskstream.exporting.writers import open_writer
 from diskstream.ids import EntryID
 from diskstream.plurals import number_of
 from diskstream.store import Store
+from diskstream.system_calls import is_there
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -170,7 +171,7 @@ def _check_parts(manifest: Manifest) -> None:
     for part in manifest.parts:
         path = manifest.directory / part.file
         with failing_at(path, "look at"):
-            size = path.stat().st_size if path.exists() else None
+            size = path.stat().st_size if is_there(path) else None
         if size != part.size_bytes:
             what = "is missing" if size is None else f"has {number_of(size, 'byte')}, not {part.size_bytes:,}"
             raise ArgumentError(f"{path} {what}: remove {manifest.directory} and begin anew")

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 from diskstream.columnar import import_arrow
 from diskstream.errors import ArgumentError, StorageError, storage_error
-from diskstream.system_calls import open_regular
+from diskstream.system_calls import is_file, is_there, open_regular
 
 __all__ = ["check_outside", "create_whole", "failing_at", "sync_directory"]
 
@@ -65,8 +65,8 @@ def create_whole(path: Path, write: Callable[[Any], _T], *, replace: bool) -> _T
         StorageError: the system said no.
     """
     with failing_at(path, "look at"):
-        is_taken = path.exists()
-        if is_taken and not path.is_file():
+        is_taken = is_there(path)
+        if is_taken and not is_file(path):
             what = f"{path} is no file, and none is put in its place: take - and let the shell redirect it"
             raise ArgumentError(what)
     if is_taken and not replace:
@@ -177,7 +177,7 @@ def _put(beside: Path, path: Path, *, replace: bool) -> None:
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK):
             raise
-        if path.exists():  # a file system without hard links: nearly as good
+        if is_there(path):  # a file system without hard links: nearly as good
             raise _taken(path) from None
         beside.replace(path)
         return

@@ -19,6 +19,7 @@ from diskstream.replaying.run import Replayed, replay
 from diskstream.replaying.sinks import CallSink, Sink, StreamSink, check_places
 from diskstream.store_files import check_target
 from diskstream.stream import Stream
+from diskstream.system_calls import is_there
 
 __all__ = ["Job", "Outcome", "ToCall", "ToRedis", "ToStream", "measure", "run_job"]
 
@@ -178,7 +179,7 @@ def _standing(job: Job, plan: Plan, source: Stream) -> tuple[Plan, EntryID, bool
                 check_not_reversed(job.start, job.end)
                 _check_passed(job, plan, source, sink.last_id())
         earlier = None if found is None else Plan.from_json(found, shown(to.url))
-    elif isinstance(to, ToStream) and (to.store / "store.json").exists():
+    elif isinstance(to, ToStream) and is_there(to.store / "store.json"):
         with stores.open(to.store, read_only=True, create=False) as store:
             _check_other(job, to, store)
             target, writer = store.stream(to.name), _writer(name)
@@ -339,7 +340,7 @@ def _writer(name: str) -> bytes:
 
 def _to_stream(job: Job, to: ToStream, plan: Plan, name: str, source: Stream) -> Outcome:
     _check_place(to, name)
-    if not (to.store / "store.json").exists():
+    if not is_there(to.store / "store.json"):
         check_not_reversed(job.start, job.end)  # before it is made
     with stores.open(to.store) as store:
         _check_other(job, to, store)

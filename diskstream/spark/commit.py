@@ -56,7 +56,7 @@ from diskstream.spark.staging import (
     sweep,
 )
 from diskstream.store import Store
-from diskstream.system_calls import named, open_regular, read_small, wrapped
+from diskstream.system_calls import is_folder, is_there, named, open_regular, read_small, wrapped
 
 __all__ = ["JOB", "Manifest", "abandon", "commit", "finish_left", "last_done"]
 
@@ -250,9 +250,9 @@ def commit(store: Store, manifest: Manifest) -> bool:
             return False
         _finish_earlier(store, folder, manifest.version)
         path = folder / f"{manifest.version:020d}.json"
-        if path.exists() and done.gave_up(found := _read(path)):
+        if is_there(path) and done.gave_up(found := _read(path)):
             _forget(store, path, found)
-        if not path.exists():
+        if not is_there(path):
             manifest = _to_decide(store, manifest, done)
         ours = _put(path, manifest.as_json(), exclusive=True)
         decided = manifest if ours else _read(path)
@@ -332,7 +332,7 @@ def abandon(store: Path, writer: str, version: int, files: tuple[StagedFile, ...
     Spark says that an attempt is over also where its commit failed half way.
     """
     folder = _folder(store, writer)
-    if folder.is_dir():
+    if is_folder(folder):
         with _locked(folder, wait=True):
             try:
                 decided = _read(folder / f"{version:020d}.json").files

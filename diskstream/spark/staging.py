@@ -27,7 +27,7 @@ from diskstream.spark.names import as_text
 from diskstream.spark.rows import Target, by_stream
 from diskstream.spark.staged_file import put_batch
 from diskstream.store_files import Files
-from diskstream.system_calls import open_regular, refuse_link
+from diskstream.system_calls import is_folder, is_there, open_regular, refuse_link
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -142,7 +142,7 @@ def stage(
         DiskFullError, StorageError: the disk said no. Nothing is left behind.
         ArgumentError: rows that cannot be entries.
     """
-    if not (store / "store.json").exists():
+    if not is_there(store / "store.json"):
         raise NotAStoreError(str(store), "the worker does not see it: driver and workers need it under the same path")
     job, partition = place
     path = store / "staging" / job / f"{secrets.token_hex(16)}.packed"
@@ -250,7 +250,7 @@ def sweep(store: Path, listed: set[str]) -> list[str]:
     """Removes folders of jobs that died a day ago or earlier, unless a manifest lists one of their files."""
     gone = []
     root = store / "staging"
-    for folder in sorted(root.iterdir()) if root.is_dir() else []:
+    for folder in sorted(root.iterdir()) if is_folder(root) else []:
         kept = any(path.startswith(f"staging/{folder.name}/") for path in listed)
         with contextlib.suppress(FileNotFoundError):  # a job removes its own as soon as it is done
             if not kept and folder.stat().st_mtime + _LEFT_S < time.time():

@@ -64,11 +64,11 @@ def test_a_directory_of_unreadable_backups_is_not_called_empty(backups: Path) ->
 def test_a_directory_that_cannot_be_looked_at_is_told_of(backups: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was a plain `OSError`."""
 
-    def failing(path: Path) -> bool:
+    def failing(path: Path, **_: object) -> None:
         raise OSError(5, "Input/output error", str(path))
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "exists", failing)
+        patch.setattr(Path, "stat", failing)
         for look in (holds_backups, is_backup):
             with pytest.raises(StorageError, match="Input/output error"):
                 look(backups)

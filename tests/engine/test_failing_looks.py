@@ -18,10 +18,12 @@ import pytest
 
 import diskstream
 from diskstream import StorageError
-from diskstream.engine import files, page, recovery
+from diskstream.engine import files, looks, page, recovery
+from diskstream.engine.files import Files
 from diskstream.engine.state import View
 from tests.engine.children import LIMIT_S
-from tests.engine.sample import SMALL, build, rows
+from tests.engine.sample import SMALL, build, log_of, rows
+from tests.engine.stand_ins import say_nothing_of_errors
 
 
 class Failing:
@@ -127,6 +129,60 @@ def test_whatever_look_at_a_name_fails_the_error_is_ours(tmp_path: Path, monkeyp
     assert errors > 5
     with diskstream.open(tmp_path / "s", **SMALL) as store:
         assert rows(store.stream("x").range())
+        assert store.verify().ok
+
+
+@pytest.mark.parametrize("look", [looks.is_there, looks.is_file, looks.is_folder, looks.is_link])
+def test_what_a_disk_says_nothing_of_is_not_taken_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look: Callable[[Path], bool]
+) -> None:
+    """From Python 3.14 on it was: those of `Path` say so whatever kept them from looking."""
+    assert not look(tmp_path / "missing")
+    (tmp_path / "file").touch()
+    assert not look(tmp_path / "file" / "below")
+    (tmp_path / "round").symlink_to("round")
+    assert look(tmp_path / "round") == (look is looks.is_link)
+    say_nothing_of_errors(monkeypatch)
+    monkeypatch.setattr(Path, "stat", Failing(Path.stat, tmp_path, 1))
+    with pytest.raises(StorageError, match=r"could not look at .*Input/output error"):
+        look(tmp_path / "file")
+
+
+def test_a_roll_whose_end_nobody_can_see_leaves_the_log_to_be_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From Python 3.14 on it was taken for one that had not happened: what was added next went to the log before, of
+    which the next opening does not know."""
+
+    class Renamed(Files):
+        fails = False
+
+        def rename(self, source: Path, target: Path) -> None:
+            super().rename(source, target)
+            if self.fails and source.name.endswith(".log.tmp"):
+                raise StorageError(str(source), "rename", errno.EIO, "Input/output error")
+
+    disk, added = Renamed(), []
+    with diskstream.open(tmp_path / "s", files=disk, **SMALL) as store:
+        stream = store.stream("x")
+        added.append(stream.add({"n": "1"}))
+        with monkeypatch.context() as patch:
+            say_nothing_of_errors(patch)
+            whole = Path.stat
+
+            def failing(path: Path, **named: Any) -> os.stat_result:
+                if path.name == "00000002.log":
+                    raise OSError(errno.EIO, "Input/output error", str(path))
+                return whole(path, **named)
+
+            patch.setattr(Path, "stat", failing)
+            disk.fails = True
+            with pytest.raises(StorageError):
+                log_of(store).roll()
+            disk.fails = False
+        added.append(stream.add({"n": "2"}))
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        assert [entry.id for entry in store.stream("x")] == added
         assert store.verify().ok
 
 

@@ -395,17 +395,17 @@ def test_whatever_look_or_flush_of_an_export_fails_the_error_is_ours(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was a plain `OSError`."""
-    whole = Path.exists
+    whole = Path.stat
 
-    def failing(place: Path) -> bool:
+    def failing(place: Path, **named: Any) -> os.stat_result:
         if place.name.startswith(("x.", "part-")):
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(place))
-        return whole(place)
+        return whole(place, **named)
 
     request = ExportRequest((b"s",), "jsonl")
     with diskstream.open(path, read_only=True) as store:
         with monkeypatch.context() as patch:
-            patch.setattr(Path, "exists", failing)
+            patch.setattr(Path, "stat", failing)
             with pytest.raises(diskstream.StorageError, match="could not look at"):
                 export_file(store, request, tmp_path / "x.jsonl")
             with pytest.raises(diskstream.StorageError, match="could not look at"):

@@ -42,7 +42,7 @@ from diskstream.spark.rows import Target
 from diskstream.spark.staging import StagedFile, discard, make_folders, stage
 from diskstream.store import Store
 from diskstream.stream import Stream
-from diskstream.system_calls import lock_now, read_small, wrapped
+from diskstream.system_calls import is_folder, is_there, lock_now, read_small, wrapped
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -172,9 +172,9 @@ def _plan_archive(settings: ReplaySettings) -> list[Work]:
 
 
 def _planned(settings: ReplaySettings) -> list[Work]:
-    if (Path(settings.source) / "store.json").exists():
+    if is_there(Path(settings.source) / "store.json"):
         return _plan_store(settings)
-    if (Path(settings.source) / "_manifest").is_dir():
+    if is_folder(Path(settings.source) / "_manifest"):
         return _plan_archive(settings)
     raise ArgumentError(
         f"{settings.source} is neither a store nor an archive: there is no store.json, and no _manifest"
@@ -187,9 +187,9 @@ def _kept_plan(folder: Path, settings: ReplaySettings) -> tuple[list[Work], int]
     An empty one is not kept: what comes into the range later is then still to be replayed.
     """
     file = folder / _PLAN
-    plan, tasks_per_round = _read_plan(file, settings) if file.exists() else ([], settings.tasks_per_round)
+    plan, tasks_per_round = _read_plan(file, settings) if is_there(file) else ([], settings.tasks_per_round)
     if plan:
-        lost = [work.path for work in plan if not Path(work.path).exists()]
+        lost = [work.path for work in plan if not is_there(Path(work.path))]
         if lost:
             raise ArgumentError(
                 f"the replay was begun, but what it reads is gone ({lost[0]}): remove {folder}, then replay "
@@ -253,7 +253,7 @@ def _is_complete(folder: Path, settings: ReplaySettings) -> bool:
         StorageError: the mark is damaged.
     """
     file = folder / _COMPLETE
-    if not file.exists():
+    if not is_there(file):
         return False
     text = read_small(file, _MAX_PLAN_BYTES)
     try:
@@ -301,13 +301,13 @@ def run(spark: "SparkSession | None", settings: ReplaySettings) -> ReplaySummary
     began = time.perf_counter()
     if spark is None or settings.dry_run:
         return _dry(replace(settings, dry_run=True), began)
-    if not (Path(settings.target) / "store.json").exists():
+    if not is_there(Path(settings.target) / "store.json"):
         _planned(replace(settings, dry_run=True))  # what cannot be replayed makes no store
     folder = _folder(settings)
     with diskstream.open(settings.target, max_open_streams=streams_within_descriptors()) as store, _alone(folder):
         if _is_complete(folder, settings):
             return replace(_summary(settings, [], 0, (0, began)), complete_before=True)
-        is_new = not (folder / _PLAN).exists()
+        is_new = not is_there(folder / _PLAN)
         plan, tasks_per_round = _kept_plan(folder, settings)
         settings = replace(settings, tasks_per_round=tasks_per_round)
         if is_new:
@@ -369,7 +369,7 @@ def _dry(settings: ReplaySettings, began: float) -> ReplaySummary:
     if _is_complete(_folder(settings), settings):
         return replace(_summary(settings, [], 0, (0, began)), complete_before=True)
     plan = _planned(settings)
-    if (Path(settings.target) / "store.json").exists():
+    if is_there(Path(settings.target) / "store.json"):
         with diskstream.open(settings.target, read_only=True) as store:
             _check_targets(store, settings, plan)
     return _summary(settings, plan, sum(work.entries for work in plan), (0, began))
