@@ -10,7 +10,7 @@ from diskstream.counts import check_count
 from diskstream.engine import audit, reader
 from diskstream.engine.log import StreamLog
 from diskstream.engine.view_rows import BY_CONSUMER, BY_ID
-from diskstream.errors import XGROUP_NEEDS_STREAM, ArgumentError, NoSuchStreamError
+from diskstream.errors import XGROUP_NEEDS_STREAM, ArgumentError, GroupExistsError, NoSuchStreamError
 from diskstream.group import Group, check_entries_read, create_group, group_infos
 from diskstream.group_info import FullConsumer, FullGroup, FullInfo, GroupInfo
 from diskstream.ids import IDLike, parse_id
@@ -70,7 +70,10 @@ class Grouped:
     def _has(self, key: bytes) -> bool:
         def look(log: StreamLog) -> bool:
             log.refresh()  # another process may have destroyed it
-            return log.native.group_number(key) is not None
+            found = log.native.group_number(key) is not None
+            if found:
+                log.settle()  # or made it just now, and be killed before its flush
+            return found
 
         return self._use(look, False)
 
@@ -100,7 +103,11 @@ class Grouped:
         check_entries_read(entries_read)
 
         def make(log: StreamLog) -> bool:
-            locked(log, lambda log: create_group(log, self._name, key, start, entries_read, strict=not exist_ok))
+            try:
+                locked(log, lambda log: create_group(log, self._name, key, start, entries_read, strict=not exist_ok))
+            except GroupExistsError:
+                log.settle()  # who is told of that goes on as who has made it
+                raise
             return True
 
         if self._write(make, create=mkstream) is None:

@@ -1,12 +1,13 @@
 """Under `always`, what is written but not flushed yet is not visible; trims and counters must not be misled by it."""
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import diskstream
-from diskstream import StorageError, Stream
+from diskstream import GroupExistsError, StorageError, Stream
 from tests.engine.stand_ins import IllDisk
 
 
@@ -71,4 +72,22 @@ def test_that_there_is_nothing_to_remove_is_said_once_that_is_durable(
         assert dying.stream("x").delete("1-0") == 1
         assert not dying.stream("x").info().durable
         assert again(store.stream("x")) == 0
+        assert dying.stream("x").info().durable
+
+
+@pytest.mark.parametrize("create", [True, "new"])
+def test_that_there_is_a_group_is_said_once_that_is_durable(tmp_path: Path, create: bool | str) -> None:
+    """A process died before its flush: who made sure that there is the group, and added, found it gone after a power
+    cut; made anew at the end of the stream, it was given none of that."""
+    with (
+        diskstream.open(tmp_path / "s", fsync="os") as dying,
+        diskstream.open(tmp_path / "s", fsync="always") as store,
+    ):
+        dying.stream("x").add({"n": 1})
+        dying.sync()
+        assert len(store.stream("x")) == 1
+        dying.stream("x").group("workers")
+        assert not dying.stream("x").info().durable
+        with contextlib.nullcontext() if create is True else pytest.raises(GroupExistsError):
+            store.stream("x").group("workers", create=create)
         assert dying.stream("x").info().durable
