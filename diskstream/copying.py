@@ -20,7 +20,7 @@ from diskstream._native import Entry, EntryID
 from diskstream.engine.log import StreamLog
 from diskstream.engine.view_rows import BY_ID
 from diskstream.errors import NoSuchStreamError
-from diskstream.ids import MIN_ID
+from diskstream.ids import MAX_ID, MIN_ID
 from diskstream.membership import locked, looked, make_consumer, now_ms
 from diskstream.stream import Stream
 
@@ -31,6 +31,7 @@ __all__ = [
     "PendingState",
     "StreamState",
     "add_entries",
+    "check_whole",
     "copy_stream",
     "fill",
     "is_unfinished",
@@ -103,6 +104,19 @@ def temporary_name() -> bytes:
 def is_unfinished(name: bytes) -> bool:
     """Whether a stream of this name is not whole yet, or never will be: who lists streams for people passes over it."""
     return name.startswith(TEMPORARY)
+
+
+def check_whole(stream: Stream, until: EntryID = MAX_ID) -> None:
+    """Makes sure that nothing is missing behind the last ID, and up to another one: a damaged log ends where it is so.
+
+    Who takes all up to the last ID for all there is, and removes what he has copied, would lose what a repair saves.
+
+    Raises:
+        CorruptionError: the log is damaged, and more may have followed.
+    """
+    last = stream.last_id()
+    if until > last:
+        stream.count(last, until)
 
 
 def state_of(stream: Stream) -> StreamState:
@@ -226,8 +240,10 @@ def copy_stream(source: Stream, target: Stream) -> None:
 
     Raises:
         NoSuchStreamError: there is no stream `source`.
+        CorruptionError: the source is damaged; nothing is there then, or a part.
         StorageError: the disk said no; the target may be there in part.
     """
+    check_whole(source)
     state = state_of(source)
     fill(target, state, source.range(MIN_ID, state.last_id))
 

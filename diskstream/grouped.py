@@ -13,7 +13,7 @@ from diskstream.engine.view_rows import BY_CONSUMER, BY_ID
 from diskstream.errors import XGROUP_NEEDS_STREAM, ArgumentError, GroupExistsError, NoSuchStreamError
 from diskstream.group import Group, check_entries_read, create_group, group_infos
 from diskstream.group_info import FullConsumer, FullGroup, FullInfo, GroupInfo
-from diskstream.ids import IDLike, parse_id
+from diskstream.ids import MAX_ID, IDLike, parse_id
 from diskstream.membership import as_member_name, locked, looked, now_ms
 from diskstream.references import check_ref, delete
 
@@ -232,7 +232,7 @@ class Grouped:
 def _dump(log: StreamLog, limit: int | None) -> FullInfo:
     length, last, added, deleted = log.native.counters()
     first = reader.first_id(log)
-    blocks = reader.blocks(log, first, last)
+    blocks = reader.blocks(log, first, MAX_ID)  # a damaged log says so behind what can be read
     entries = list(islice((entry for block in blocks for entry in block.entries()), limit))
     groups = []
     for (number, name, delivered, _, _, pending, refused), info in zip(

@@ -16,7 +16,7 @@ from diskstream.backups.placing import hidden, lock, must_be_empty, put_in_place
 from diskstream.backups.repository import Backup, BackupError, holds_backups
 from diskstream.backups.rewinding import RECORDS, Rewound, copy_until, rewind_files, rewind_records
 from diskstream.backups.taking_names import take_names
-from diskstream.copying import TEMPORARY, add_entries, is_unfinished
+from diskstream.copying import TEMPORARY, add_entries, check_whole, is_unfinished
 from diskstream.errors import (
     ArgumentError,
     CorruptionError,
@@ -25,7 +25,7 @@ from diskstream.errors import (
     NoSuchStreamError,
     StreamExistsError,
 )
-from diskstream.ids import EntryID
+from diskstream.ids import MAX_ID, EntryID
 from diskstream.retention_rule import RetentionRule
 from diskstream.store_files import Files, copy_file, digest_file, directory_of, name_stream, uuid_of
 from diskstream.stream import Stream
@@ -436,7 +436,10 @@ def _into_store(backup: Backup, target: Path, streams: Sequence[KeptStream], wan
             unfinished = {name: _UNFINISHED + hashlib.sha256(name).hexdigest()[:16].encode() for name in names.values()}
             try:
                 for own, name in names.items():
-                    copy_until(earlier.stream(own), store.stream(unfinished[name]), wanted.until, lambda _: None)
+                    source = earlier.stream(own)
+                    if not wanted.damaged:
+                        check_whole(source, MAX_ID if wanted.until is None else wanted.until)
+                    copy_until(source, store.stream(unfinished[name]), wanted.until, lambda _: None)
                 store.sync()
                 # Looked at before they have their names: what fails from then on comes too late to be an answer.
                 for name, left in unfinished.items():

@@ -17,7 +17,7 @@ from typing import Any
 from diskstream._native import EntryID
 from diskstream.commands.arguments import INT_MAX
 from diskstream.commands.replies import Failure
-from diskstream.copying import ConsumerState, GroupState, PendingState, StreamState, state_of
+from diskstream.copying import ConsumerState, GroupState, PendingState, StreamState, check_whole, state_of
 from diskstream.errors import CorruptionError, NewerFormatError
 from diskstream.retention_rule import RULE, RetentionRule
 from diskstream.stream import Stream
@@ -63,6 +63,7 @@ def _group(group: GroupState) -> list[Any]:
 
 
 def _body(stream: Stream) -> dict[str, Any]:
+    check_whole(stream)
     state = state_of(stream)
     entries: list[Any] = []
     size = 0
@@ -92,6 +93,7 @@ def dump_stream(stream: Stream) -> bytes:
     Raises:
         Failure: it is too large.
         NoSuchStreamError: there is none.
+        CorruptionError: it is damaged.
     """
     return _pack(_body(stream))
 

@@ -416,9 +416,14 @@ def locate(log: StreamLog, ids: list[EntryID]) -> list[tuple[EntryID, int, int]]
 def columns(
     log: StreamLog, start: EntryID, end: EntryID, fields: list[bytes] | None, duplicates: str
 ) -> Iterator[ColumnBatch]:
-    """The live entries within a range as columns, one segment after another."""
+    """The live entries within a range as columns, one segment after another.
+
+    Raises:
+        CorruptionError, StreamMoved: as `numbered_blocks`.
+    """
     log.refresh()
-    end = min(end, log.native.counters()[1])
+    if not log.is_damaged:  # else the blocks at the end say that nobody knows what followed
+        end = min(end, log.native.counters()[1])
     while start <= end:
         views = log.segments.views()
         low = segment_at(views, start)

@@ -1,0 +1,106 @@
+"""A log that is damaged ends where the damage begins: who asks for more is told, and given no part for the whole."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import diskstream
+from diskstream import CorruptionError, Stream
+from diskstream.backups import Wanted, find_backup, make_backup, restore
+from diskstream.commands.dumps import digest, dump_stream
+from diskstream.commands.keyspace import Keyspace
+from diskstream.copying import copy_stream
+from diskstream.engine.names import log_path
+
+ENTRIES, SOUND = 10, 4
+BAD = b"the entry whose value is damaged"
+
+
+def made(store: Path, *, sealed: bool = False) -> Path:
+    """A store with a stream whose active log is damaged behind some entries, before others that were durable."""
+    with diskstream.open(store) as opened:
+        stream = opened.stream("x")
+        for number in range(1, ENTRIES + 1):
+            stream.add({"v": BAD if number == SOUND + 1 else b"sound"}, (number, 0))
+            opened.sync()
+            if sealed and number == SOUND:
+                stream.seal()
+    spoil(log_path(store / "streams" / "x", 2 if sealed else 1))
+    return store
+
+
+def spoil(log: Path) -> None:
+    data = log.read_bytes()
+    assert data.count(BAD) == 1
+    log.write_bytes(data.replace(BAD, BAD.swapcase()))
+
+
+ALL: list[Callable[[Stream], Any]] = [
+    lambda stream: list(stream.range()),
+    lambda stream: stream.count(),
+    lambda stream: stream.to_arrow(),
+    lambda stream: stream.to_arrow("2-0", "6-0"),
+    lambda stream: stream.columns(fields=["v"]),
+    lambda stream: stream.info_full(0),
+    dump_stream,
+    digest,
+]
+BEFORE: list[Callable[[Stream], int]] = [
+    lambda stream: len(list(stream.range(end=(SOUND, 0)))),
+    lambda stream: stream.count(end=(SOUND, 0)),
+    lambda stream: stream.to_arrow(end=(SOUND, 0)).num_rows,
+    lambda stream: len(stream.columns(end=(SOUND, 0))),
+    lambda stream: len(stream.info_full(SOUND).entries),
+]
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize("sealed", [False, True])
+def test_who_reads_all_is_told_and_who_reads_what_comes_before_is_not(
+    tmp_path: Path, sealed: bool, read_only: bool
+) -> None:
+    """Columns were those of the entries before it, and nothing was said; so was a DUMP."""
+    with diskstream.open(made(tmp_path / "s", sealed=sealed), read_only=read_only) as store:
+        stream = store.stream("x")
+        for read in ALL:
+            with pytest.raises(CorruptionError):
+                read(stream)
+        assert [read(stream) for read in BEFORE] == [SOUND] * len(BEFORE)
+
+
+def test_a_stream_is_not_moved_or_copied_without_what_a_repair_saves(tmp_path: Path) -> None:
+    """MOVE copied what came before the damage, and removed the stream with all that came behind it."""
+    with Keyspace(made(tmp_path / "s")) as keyspace:
+        for move in (
+            lambda: keyspace.move(0, b"x", 1),
+            lambda: keyspace.copy(0, b"x", 0, b"y"),
+            lambda: copy_stream(keyspace.store(0).stream("x"), keyspace.store(0).stream("z")),
+        ):
+            with pytest.raises(CorruptionError):
+                move()
+        assert (keyspace.store(0).streams(), keyspace.store(1).streams()) == ([b"x"], [])
+    list(diskstream.repair(tmp_path / "s"))
+    with Keyspace(tmp_path / "s") as keyspace:
+        assert keyspace.move(0, b"x", 1)
+        assert len(keyspace.store(1).stream("x")) == ENTRIES - 1
+
+
+def test_what_rotted_in_a_backup_is_not_restored_into_a_store_as_if_it_were_all(tmp_path: Path) -> None:
+    """It was, without a word: but for `--damaged` an older backup may be sound."""
+    with diskstream.open(tmp_path / "s") as store:
+        for number in range(1, ENTRIES + 1):
+            store.stream("x").add({"v": BAD if number == SOUND + 1 else b"sound"}, (number, 0))
+            store.sync()
+    make_backup(tmp_path / "s", tmp_path / "backups")
+    shutil.rmtree(tmp_path / "s")
+    diskstream.open(tmp_path / "s").close()
+    spoil(next((tmp_path / "backups").glob("2*/streams/x/00000001.log")))
+    with pytest.raises(CorruptionError):
+        restore(find_backup(tmp_path / "backups"), tmp_path / "s", Wanted(streams=(b"x",)))
+    with diskstream.open(tmp_path / "s") as store:
+        assert store.streams() == []
+    restored = restore(find_backup(tmp_path / "backups"), tmp_path / "s", Wanted(streams=(b"x",), damaged=True))
+    assert restored.entries == SOUND
