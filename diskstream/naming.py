@@ -133,6 +133,7 @@ class Naming:
         ctl = self._page.ctl
         if ctl.flags & FLAG_CHECK:
             with contextlib.suppress(StorageError):  # of a stream that is none of the caller's; the flag stays
+                self._files.sync_dir(self._streams)  # what goes from a stream must not come before its name goes
                 directory.sweep(self._streams, self._files)
                 ctl.clear_flags(FLAG_CHECK)
         removed = replacing.settle(self._streams, name, self._files)

@@ -102,6 +102,25 @@ def test_what_the_killed_left_goes_though_the_store_stays_open(tmp_path: Path, w
         assert hidden(tmp_path / "s") == []
 
 
+def test_the_files_of_what_the_killed_removed_go_once_its_name_is_gone_for_good(tmp_path: Path) -> None:
+    """They went at once: a power cut could bring the name back, and some of the files."""
+    steps: list[tuple[str, str]] = []
+    with diskstream.open(
+        tmp_path / "s", **SMALL, files=Watched(lambda kind, path: steps.append((kind, path.name)))
+    ) as store:
+        store.stream("lived").add({"of": "any"})
+        for nth in itertools.count(1):
+            store.delete("short")
+            assert dies_at(tmp_path / "s", nth, remove_a_stream), "no death left anything"
+            if any(name.startswith(".deleted-") for name in hidden(tmp_path / "s")):
+                break
+        steps.clear()
+        store.stream("another").add({"of": "any"})
+        assert hidden(tmp_path / "s") == []
+        gone = next(at for at, (kind, _) in enumerate(steps) if kind in ("unlink", "rmdir"))
+        assert ("sync_dir", "streams") in steps[:gone]
+
+
 def test_a_removal_that_failed_is_ended_by_the_next_one(tmp_path: Path) -> None:
     with diskstream.open(tmp_path / "s", **SMALL, files=failing("rmdir")) as store:
         for name in ("x", "y"):
