@@ -83,6 +83,9 @@ class Upkeep:
     def sync(self) -> None:
         """Returns once all that was appended so far to the streams that this store has used is durable.
 
+        One that is open for reading only has appended nothing: it returns at once, which says nothing of what others
+        have.
+
         Raises:
             StorageError: a flush failed; that stream takes no more writes until it is reopened.
         """
