@@ -1,12 +1,12 @@
 """Entries as columns: numpy arrays, and Arrow tables, over the bytes that the native core packed."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from diskstream._native import ColumnBatch
-from diskstream.errors import MissingPackageError
+from diskstream.errors import ArgumentTypeError, MissingPackageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _ID_COLUMNS = ("id_ms", "id_seq")
 
-__all__ = ["Columns", "as_columns", "as_table", "import_arrow"]
+__all__ = ["Columns", "as_columns", "as_table", "field_names", "import_arrow"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,19 @@ class Columns:
     def __len__(self) -> int:
         """Rows."""
         return len(self.ms)
+
+
+def field_names(fields: Sequence[str | bytes] | None) -> list[bytes] | None:
+    """The fields that are wanted, each once; None where all are.
+
+    Raises:
+        ArgumentTypeError: it is one name, and no sequence of them.
+    """
+    if fields is None:
+        return None
+    if isinstance(fields, str | bytes):
+        raise ArgumentTypeError(f"fields is a sequence of names: [{fields!r}]")
+    return list(dict.fromkeys(name.encode() if isinstance(name, str) else bytes(name) for name in fields))
 
 
 def _values(field: tuple[bytes, bytes, bytes, bytes | None, int], rows: int) -> list[bytes | None]:

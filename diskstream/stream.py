@@ -15,7 +15,13 @@ from diskstream.engine.fetching import fetch_ahead
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.moved import cut_short
 from diskstream.engine.seal import CompactReport
-from diskstream.errors import ArgumentError, ArgumentTypeError, NoSuchStreamError, ReadOnlyError, ZeroIDError
+from diskstream.errors import (
+    ArgumentError,
+    IDOrderError,
+    NoSuchStreamError,
+    ReadOnlyError,
+    ZeroIDError,
+)
 from diskstream.grouped import Grouped
 from diskstream.idempotence import Message, message_of, remembered
 from diskstream.ids import MIN_ID, IDLike, parse_add_id, parse_end, parse_id, parse_start
@@ -82,7 +88,11 @@ class Stream(Grouped, Committing, Described, Retained, Scanned, WireAdding, Wire
             if log is None:
                 return None
             try:
-                return action(log)
+                try:
+                    return action(log)
+                except IDOrderError:
+                    log.settle()  # who adds it once more takes that for done, and another may die before his flush
+                    raise
             except StreamMoved:
                 self._store._forget(self._name, log)
 
@@ -229,7 +239,6 @@ class Stream(Grouped, Committing, Described, Retained, Scanned, WireAdding, Wire
         if not nomkstream and not self.exists():
             listed = [_rereadable(row) for row in listed]
             check_rows(listed, given)
-
         record = None if commit is None else commit.record
 
         def append(log: StreamLog) -> tuple[list[EntryID] | None]:
@@ -340,7 +349,7 @@ class Stream(Grouped, Committing, Described, Retained, Scanned, WireAdding, Wire
         duplicates: str = "fail",
     ) -> columnar.Columns:
         """A range by columns: numpy arrays of the IDs, and for each field its values. Arguments as for `to_arrow`."""
-        wanted = _field_names(fields)
+        wanted = columnar.field_names(fields)
         return columnar.as_columns(self._batches(start, end, wanted, duplicates), wanted)
 
     def to_arrow(
@@ -362,7 +371,7 @@ class Stream(Grouped, Committing, Described, Retained, Scanned, WireAdding, Wire
             ArgumentError: an entry holds a name twice, and `duplicates` is ``fail``.
             MissingPackageError: pyarrow is not installed.
         """
-        wanted = _field_names(fields)
+        wanted = columnar.field_names(fields)
         return columnar.as_table(self._batches(start, end, wanted, duplicates), wanted)
 
     def _batches(
@@ -488,11 +497,3 @@ def _add_once(
 def _rereadable(fields: Fields) -> Fields:
     """The fields, as something that can be read twice."""
     return list(fields) if isinstance(fields, Iterator) else fields
-
-
-def _field_names(fields: Sequence[str | bytes] | None) -> list[bytes] | None:
-    if fields is None:
-        return None
-    if isinstance(fields, str | bytes):
-        raise ArgumentTypeError(f"fields is a sequence of names: [{fields!r}]")
-    return list(dict.fromkeys(name.encode() if isinstance(name, str) else bytes(name) for name in fields))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import diskstream
-from diskstream import GroupExistsError, StorageError, Stream
+from diskstream import GroupExistsError, IDOrderError, StorageError, Stream
 from tests.engine.stand_ins import IllDisk
 
 
@@ -72,6 +72,25 @@ def test_that_there_is_nothing_to_remove_is_said_once_that_is_durable(
         assert dying.stream("x").delete("1-0") == 1
         assert not dying.stream("x").info().durable
         assert again(store.stream("x")) == 0
+        assert dying.stream("x").info().durable
+
+
+@pytest.mark.parametrize(
+    "again", [lambda stream: stream.add({"n": 1}, "3-0"), lambda stream: stream.add_many([{"n": 1}], ids=["3-0"])]
+)
+def test_that_an_id_is_taken_is_said_once_that_is_durable(tmp_path: Path, again: Callable[[Stream], object]) -> None:
+    """A process died before its flush: who added its entry again heard that it is there, and a power cut took it."""
+    with (
+        diskstream.open(tmp_path / "s", fsync="os") as dying,
+        diskstream.open(tmp_path / "s", fsync="always") as store,
+    ):
+        dying.stream("x").add({"n": 1}, "1-0")
+        dying.sync()
+        assert len(store.stream("x")) == 1
+        dying.stream("x").add({"n": 1}, "3-0")
+        assert not dying.stream("x").info().durable
+        with pytest.raises(IDOrderError):
+            again(store.stream("x"))
         assert dying.stream("x").info().durable
 
 
