@@ -1,6 +1,7 @@
 """Streams made, removed and renamed: so that every process notices, and that a death on the way loses none."""
 
 import contextlib
+import errno
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -10,8 +11,9 @@ from diskstream._native import Guard
 from diskstream.engine import directory, names, ownership, replacing, stream_names
 from diskstream.engine.files import Files
 from diskstream.engine.log import StreamLog, StreamMoved
+from diskstream.engine.looks import is_there
 from diskstream.engine.open_logs import OpenLogs
-from diskstream.engine.page import APPEND, FLAG_CHECK, FLAG_MOVED, Page
+from diskstream.engine.page import APPEND, FLAG_CHECK, FLAG_MOVED, POISONED, Page
 from diskstream.errors import DiskstreamError, NoSuchStreamError, ReadOnlyError, StorageError, StreamExistsError
 
 __all__ = ["Naming"]
@@ -154,6 +156,9 @@ class Naming:
         """Moves a stream's directory, so that every process notices: see `StreamLog.leave`. Returns its new place.
 
         `move` is given the log, locked; None of a stream that is damaged.
+
+        Raises:
+            DiskstreamError: the disk said no; or the stream cannot be opened here, and others have it open.
         """
         places: list[Path] = []
         log: StreamLog | None = None
@@ -165,8 +170,10 @@ class Naming:
         while not places:
             try:
                 log = self._log(name, create=False)
-            except DiskstreamError:
+            except DiskstreamError as error:
                 log = None  # a damaged stream can be deleted or renamed all the same
+                if self._is_written(name):
+                    raise error from None
             if log is None:
                 self._logs.pop(name, None)
                 return once()
@@ -180,6 +187,27 @@ class Naming:
                 raise  # where it has not moved it stays open: what was added is still to be flushed
             self._forget(name, log)
         return places[0]
+
+    def _is_written(self, name: bytes) -> bool:
+        """Whether others have a stream open, and can add to it, that this process cannot open, for want of memory, say.
+
+        They are told by its log that it is moved: without that they would go on where it is now, as if it were not.
+        """
+        path = replacing.place_of(self._streams, name) / "ctl"
+        try:
+            if not is_there(path):
+                return False  # nobody has it, and a full disk may have no room for one
+            page = Page.open(self._files, path)
+        except FileNotFoundError:
+            return False
+        except StorageError as error:
+            if error.errno != errno.EIO:
+                raise
+            return False  # what a bad disk does not give to anybody can go
+        try:
+            return not page.alone and not page.ctl.flags & POISONED
+        finally:
+            page.close()
 
     def _create(self, name: bytes) -> None:
         with self._lock_names():

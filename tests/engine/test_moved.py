@@ -10,7 +10,7 @@ import pytest
 
 import diskstream
 from diskstream import ChangedError, DiskFullError, EntryID, StorageError, Store, Stream, copying
-from diskstream.engine.files import Files
+from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.log import StreamLog
 from diskstream.engine.page import Page
 from tests.engine.children import LIMIT_S, child, until
@@ -333,3 +333,46 @@ def test_who_opens_a_stream_while_a_renaming_of_it_fails_opens_the_same(
         second.stream("x").add({"by": 2}, "4-0")
         for store in (first, second):
             assert [entry.id.ms for entry in store.stream("x").range()] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    "move",
+    [lambda store: store.rename("x", "z"), lambda store: store.delete("x"), lambda store: store.rename("z", "x")],
+)
+def test_what_others_add_to_is_not_moved_by_who_cannot_open_it(tmp_path: Path, move: Callable[[Store], object]) -> None:
+    """It was, as if it were damaged, and they were not told: they went on where it was then. What they added to the one
+    name was found by the other, or by none."""
+
+    class Short(Files):
+        fails = True
+
+        def open_log(self, path: Path, *, writable: bool) -> LogFileLike:
+            if self.fails and path.parent.name == "x":
+                raise failure(path, "map", errno.ENOMEM)
+            return super().open_log(path, writable=writable)
+
+    disk = Short()
+    with diskstream.open(tmp_path / "s", **SMALL) as user, diskstream.open(tmp_path / "s", **SMALL, files=disk) as by:
+        add(user, "before")
+        add(user, "other", name="z")
+        with pytest.raises(StorageError, match="could not map"):
+            move(by)
+        add(user, "behind")
+        assert there(user) == ["before 0", "behind 0"]
+        disk.fails = False
+        assert there(by) == ["before 0", "behind 0"]
+        assert there(by, "z") == ["other 0"]
+        move(by)
+
+
+def test_who_is_alone_deletes_what_cannot_be_opened(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        add(store, "before")
+
+    class Short(Files):
+        def open_log(self, path: Path, *, writable: bool) -> LogFileLike:
+            raise failure(path, "map", errno.ENOMEM)
+
+    with diskstream.open(tmp_path / "s", **SMALL, files=Short()) as store:
+        assert store.delete("x")
+        assert store.streams() == []
