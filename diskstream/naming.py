@@ -9,12 +9,20 @@ from typing import TYPE_CHECKING
 
 from diskstream._native import Guard
 from diskstream.engine import directory, names, ownership, replacing, stream_names
+from diskstream.engine.descriptors import are_short
 from diskstream.engine.files import Files
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.looks import is_there
 from diskstream.engine.open_logs import OpenLogs
 from diskstream.engine.page import APPEND, FLAG_CHECK, FLAG_MOVED, POISONED, Page
-from diskstream.errors import DiskstreamError, NoSuchStreamError, ReadOnlyError, StorageError, StreamExistsError
+from diskstream.errors import (
+    DiskstreamError,
+    NamespaceError,
+    NoSuchStreamError,
+    ReadOnlyError,
+    StorageError,
+    StreamExistsError,
+)
 
 __all__ = ["Naming"]
 
@@ -201,9 +209,9 @@ class Naming:
         except FileNotFoundError:
             return False
         except StorageError as error:
-            if error.errno != errno.EIO:
+            if isinstance(error, NamespaceError) or are_short(error) or error.errno == errno.ENOMEM:
                 raise
-            return False  # what a bad disk does not give to anybody can go
+            return False  # what nobody can open as it is can go
         try:
             return not page.alone and not page.ctl.flags & POISONED
         finally:

@@ -365,9 +365,14 @@ def test_what_others_add_to_is_not_moved_by_who_cannot_open_it(tmp_path: Path, m
         move(by)
 
 
-def test_who_is_alone_deletes_what_cannot_be_opened(tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", ["as it was", "a folder"])
+def test_who_is_alone_deletes_what_cannot_be_opened(tmp_path: Path, page: str) -> None:
     with diskstream.open(tmp_path / "s", **SMALL) as store:
         add(store, "before")
+    if page == "a folder":
+        path = tmp_path / "s" / "streams" / "x" / "ctl"
+        path.unlink()
+        path.mkdir()
 
     class Short(Files):
         def open_log(self, path: Path, *, writable: bool) -> LogFileLike:
