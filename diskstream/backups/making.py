@@ -433,6 +433,7 @@ class _Making:
             number=self._repository.next_number(),
             made_ms=self._made_ms,
             store=self._repository.store,
+            place=os.fsencode(self._store.resolve()).decode("utf-8", "surrogateescape"),
             version=version,
             patterns=tuple(pattern.decode("utf-8", "surrogateescape") for pattern in self._settings.patterns),
             new_bytes=sum(kept.size_bytes for kept in self._kept.values()) - self._shared,

@@ -53,6 +53,8 @@ class Header:
         files, size_bytes: how many files it has, and their bytes.
         new_bytes: of these, what was read for it; the rest it shares with backups before.
         damaged: how many streams are damaged in it.
+        place: the directory of the store, as its absolute path: a copy that was restored elsewhere has the same UUID.
+            Empty in backups of before this was noted.
     """
 
     number: int
@@ -66,6 +68,7 @@ class Header:
     size_bytes: int = 0
     new_bytes: int = 0
     damaged: int = 0
+    place: str = ""
 
     def covers(self, streams: Sequence[bytes]) -> bool:
         """Whether it is of these streams, if the store had them; where none are named, of the whole store."""

@@ -30,7 +30,9 @@ def superfluous(
 
     Damaged ones do not count among those that are kept, nor those that lack a file or part of one, and the newest of
     the others always stays. Those of some streams count among those of the same choice only: none stands for one of the
-    whole store. One whose manifest cannot be read stays too: somebody should look at it.
+    whole store. So do those of each directory: a store and a copy of it that was restored elsewhere have one UUID, and
+    no backup of one has what the other one has got since. One of before its directory was noted may be of any: it goes
+    when enough newer ones of each are there. One whose manifest cannot be read stays too: somebody should look at it.
 
     Args:
         backups: the oldest first.
@@ -47,19 +49,26 @@ def superfluous(
     if (keep is not None and keep < 1) or (older_than_ms is not None and older_than_ms < 0):
         raise ArgumentError("at least one backup is kept, and an age is not below zero")
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    sound: Counter[tuple[str, ...]] = Counter()
+    sound: dict[tuple[str, ...], Counter[str]] = {}
     gone = []
     for backup in reversed(backups):
         header = backup.header
         if header is None:
             continue
-        choice = tuple(sorted(header.patterns))
-        enough = sound[choice] >= (1 if keep is None else keep)
+        newer = sound.setdefault(tuple(sorted(header.patterns)), Counter())
+        enough = _count(newer, header.place) >= (1 if keep is None else keep)
         if enough and (older_than_ms is None or now - header.made_ms > older_than_ms):
             gone.append(backup)
         if not header.damaged and (is_whole is None or is_whole(backup)):
-            sound[choice] += 1
+            newer[header.place] += 1
     return gone[::-1]
+
+
+def _count(newer: Counter[str], place: str) -> int:
+    """How many newer ones there are of the same directory; where none is noted, of that which has the fewest."""
+    if place:
+        return newer[place]
+    return newer[""] + min((count for each, count in newer.items() if each), default=0)
 
 
 def check_clock(

@@ -19,6 +19,7 @@ from diskstream.backups import (
     has_its_files,
     make_backup,
     prune,
+    restore,
     superfluous,
 )
 from diskstream.cli import main
@@ -125,6 +126,50 @@ def test_a_backup_of_some_streams_stands_for_none_of_all() -> None:
     assert [each.header.number for each in found if each.header] == [0, 2]
     found = superfluous(some, older_than_ms=0, now_ms=100 * DAY)
     assert [each.header.number for each in found if each.header] == [0, 2]
+
+
+def placed(*places: str) -> list[Backup]:
+    """Sound backups of stores in these directories, the oldest first."""
+    made = backups(*((len(places) - at, 0) for at in range(len(places))))
+    return [
+        Backup(each.path, dataclasses.replace(each.header, place=place))
+        for each, place in zip(made, places, strict=True)
+        if each.header
+    ]
+
+
+@pytest.mark.parametrize(
+    ("places", "keep", "gone"),
+    [
+        (["/a", "/a", "/b", "/b", "/b"], 2, [2]),
+        (["/a", "/b", "/a", "/b"], 1, [0, 1]),
+        (["", "", "/a", "/a"], 2, [0, 1]),  # of before directories were noted, and there is one
+        (["", "", "/a", "/b", "/b"], 2, [0]),  # they may be of /a, of which there is one other
+        (["", "", "", "/a"], 2, [0, 1]),
+    ],
+)
+def test_those_of_each_directory_count_by_themselves(places: list[str], keep: int, gone: list[int]) -> None:
+    found = superfluous(placed(*places), keep=keep, now_ms=100 * DAY)
+    assert [each.header.number for each in found if each.header] == gone
+
+
+def test_those_of_a_restored_copy_are_not_taken_for_those_of_the_store(tmp_path: Path) -> None:
+    """It has the same UUID: what was kept were backups of the copy alone, and the last one of the store went."""
+    backed_up = tmp_path / "backups"
+    with filled(tmp_path / "store") as store:
+        restore(Backup(make_backup(store.path, backed_up).path, None), tmp_path / "copy")
+        store.stream("orders").add({"only": "in the store"})
+        of_store = make_backup(store.path, backed_up)
+    for _ in range(2):
+        make_backup(tmp_path / "copy", backed_up)
+    done = CliRunner().invoke(main, ["backup", "prune", str(backed_up), "--keep", "1", "--force"])
+    assert done.exit_code == 0, done.output
+    left = Repository.open(backed_up).backups()
+    assert [each.header.place for each in left if each.header] == [str(tmp_path / "store"), str(tmp_path / "copy")]
+    assert left[0].path == of_store.path
+    listed = CliRunner().invoke(main, ["backup", "ls", str(backed_up)]).output
+    assert str(tmp_path / "store") in listed
+    assert str(tmp_path / "copy") in listed
 
 
 # --- the clock --------------------------------------------------------------------------------------------------------

@@ -30,7 +30,8 @@ def command(
     Damaged ones do not count among those kept, nor those that lack a file or part of one; the newest other one always
     stays. Where the newest one is of the future, or is older than SPAN and than ten times what mostly lies between one
     and the next, the clock may be wrong: SPAN removes nothing then, and with --force says so and goes on. Whether bytes
-    have rotted only `backup verify` tells. What a removed backup shares with others stays with these.
+    have rotted only `backup verify` tells. What a removed backup shares with others stays with these. Those of a store
+    and of a copy that was restored elsewhere are counted by themselves.
     """
     if keep is None and older_than is None:
         raise click.UsageError("give --keep, --older-than, or both")
