@@ -16,7 +16,7 @@ from diskstream.errors import ArgumentError, InvalidIDError
 from diskstream.ids import MAX_ID, MIN_ID, EntryID, parse_end, parse_id
 from diskstream.spark.names import as_bytes
 
-__all__ = ["Bounds", "ReadOptions", "WriteOptions", "local_path", "parse_duration_s"]
+__all__ = ["Bounds", "ReadOptions", "WriteOptions", "local_path", "on_this_machine", "parse_duration_s"]
 
 TABLES = ("entries", "groups", "consumers", "pending", "audit")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -43,6 +43,26 @@ def local_path(value: str) -> str:
     if local is None and re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", value):
         raise ValueError("a directory of this machine, as /data/store")
     return local[1] if local else value
+
+
+def on_this_machine(path: str, what: str) -> str:
+    """A path that a job was told, as this machine has it.
+
+    Args:
+        path: of a directory, also as Spark writes those of local files.
+        what: is there, with its article: ``a store``.
+
+    Raises:
+        ArgumentError: it is none, or somewhere else: it must not become a folder of that name where the job was
+            started.
+    """
+    try:
+        local = local_path(path)
+    except ValueError:
+        local = ""
+    if not local or "://" in local:
+        raise ArgumentError(f"{what} is in a folder of this machine so far, not at {path!r}")
+    return local
 
 
 def _report(value: str) -> str:

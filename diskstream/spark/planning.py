@@ -21,7 +21,7 @@ from diskstream.ids import MAX_ID, MIN_ID, EntryID
 from diskstream.options import streams_within_descriptors
 from diskstream.spark.losses import fault_of
 from diskstream.spark.names import as_text
-from diskstream.spark.options import Bounds, ReadOptions
+from diskstream.spark.options import Bounds, ReadOptions, on_this_machine
 from diskstream.spark.partitions import EntriesPartition, Slice, pack, spread
 from diskstream.store import Store
 from diskstream.stream import Stream
@@ -49,8 +49,10 @@ def open_for_planning(path: str) -> Store:
     """Opens a store as whoever plans a read does: to write if that can be, since a lease is written.
 
     Raises:
+        ArgumentError: the path is of another machine, or none.
         NotAStoreError: there is none; the message says where the path was looked for.
     """
+    path = on_this_machine(path, "a store")
     streams = streams_within_descriptors()
     try:
         return diskstream.open(path, create=False, max_open_streams=streams)

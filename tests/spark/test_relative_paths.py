@@ -117,3 +117,25 @@ def test_an_archive_by_an_address_is_where_a_read_looks_for_it_or_refused(
         with pytest.raises(ArgumentError, match="in a folder of this machine so far"):
             archive.run(no_spark, ArchiveSettings(str(tmp_path / "store"), given))
     assert list((tmp_path / "driver").iterdir()) == []
+
+
+def test_a_replay_to_an_address_is_to_what_it_means_or_refused(
+    no_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It went into a store in a folder called `file:` where the job was started, and said that all was added."""
+    fill(tmp_path / "store", "s", [("1-0", {"n": "1"})])
+    (tmp_path / "driver").mkdir()
+    monkeypatch.chdir(tmp_path / "driver")
+    store = f"file://{tmp_path}/store"
+    assert replay.run(no_spark, replay.ReplaySettings(store, f"file:{tmp_path}/target")).entries == 1
+    again = replay.run(no_spark, replay.ReplaySettings(str(tmp_path / "store"), f"file://{tmp_path}/target"))
+    assert again.complete_before
+    assert stored(tmp_path / "target", "s") == stored(tmp_path / "store", "s")
+    archive.run(no_spark, ArchiveSettings(store, str(tmp_path / "archive")))
+    assert reconcile.run(no_spark, reconcile.ReconcileSettings(store, str(tmp_path / "archive"))).ok
+    for given in ("s3a:/bucket/store", "hdfs://host/store", "file://host/store", ""):
+        with pytest.raises(ArgumentError, match="goes to is in a folder of this machine so far"):
+            replay.ReplaySettings(store, given)
+        with pytest.raises(ArgumentError, match="a store is in a folder of this machine so far"):
+            archive.run(no_spark, ArchiveSettings(given, str(tmp_path / "archive")))
+    assert list((tmp_path / "driver").iterdir()) == []

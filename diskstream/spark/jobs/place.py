@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from diskstream.errors import ArgumentError, StorageError, storage_error
-from diskstream.spark.options import local_path
+from diskstream.errors import StorageError, storage_error
+from diskstream.spark.options import on_this_machine
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -61,14 +61,7 @@ class Place:
         Raises:
             ArgumentError: no path of this machine.
         """
-        text = os.fspath(path)
-        try:
-            local = local_path(text)  # what is none must not become a folder of that name where the job was started
-        except ValueError:
-            local = ""
-        if not local or "://" in local:
-            raise ArgumentError(f"an archive is in a folder of this machine so far, not at {text!r}")
-        self.root = str(Path(local).absolute())
+        self.root = str(Path(on_this_machine(os.fspath(path), "an archive")).absolute())
 
     def __repr__(self) -> str:
         return f"Place({self.root!r})"

@@ -9,6 +9,7 @@ from diskstream.errors import ArgumentError
 from diskstream.spark.jobs.manifest import ArchivedFile
 from diskstream.spark.jobs.replaced_sources import Part
 from diskstream.spark.names import as_text
+from diskstream.spark.options import on_this_machine
 
 __all__ = ["ReplaySettings", "ReplaySummary", "Round", "Work"]
 
@@ -45,6 +46,15 @@ class ReplaySettings:
     max_entries: int = 500_000
     tasks_per_round: int = 8
     quiet: bool = False
+
+    def __post_init__(self) -> None:
+        """Takes paths as Spark writes them for what they mean: the name of the replay is made of them.
+
+        Raises:
+            ArgumentError: one is of another machine, or none.
+        """
+        object.__setattr__(self, "source", on_this_machine(self.source, "what is replayed"))
+        object.__setattr__(self, "target", on_this_machine(self.target, "the store that a replay goes to"))
 
     def check(self) -> None:
         """What the settings say together.
