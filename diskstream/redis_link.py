@@ -13,7 +13,7 @@ from diskstream.errors import ArgumentError, RemoteError
 if TYPE_CHECKING:
     from redis import Redis
 
-__all__ = ["as_shown", "check_url", "connect", "is_passing", "shown", "telling", "without_word"]
+__all__ = ["as_shown", "check_url", "connect", "is_passing", "shown", "takes_no_writes", "telling", "without_word"]
 
 _SCHEMES = ("redis", "rediss", "unix")
 # What the query of an address may set, beside all of TLS: not how replies are read, and nothing that is no text.
@@ -123,6 +123,11 @@ def telling(url: str, doing: str) -> Iterator[None]:
 
 def _said_otherwise(url: str, said: str) -> tuple[str, str] | None:
     """What a refusal means that its words tell, and its kind does not; and what to do."""
+    if _takes_no_writes(said):
+        return (
+            "it takes no writes for now",
+            "run this again when it saves to its disk again, or has its replicas: its log says which",
+        )
     if _is_busy(said):
         return "it is busy with a script", "run this again when that has ended"
     if said.startswith(("NOAUTH", "HELLO must")) or "Authentication required" in said:
@@ -143,13 +148,26 @@ def _is_busy(said: str) -> bool:
     return said.rpartition("caused error: ")[2].startswith("BUSY ")
 
 
+def _takes_no_writes(said: str) -> bool:
+    """Whether a server refuses writes, and PING, until it can save to its disk, or has its replicas; it is read."""
+    return said.rpartition("caused error: ")[2].startswith(("MISCONF ", "NOREPLICAS "))
+
+
+def takes_no_writes(error: RemoteError) -> bool:
+    """Whether a server refused a write, or PING, for a reason that passes by itself; what only reads is answered."""
+    import redis
+
+    return isinstance(error.__cause__, redis.ResponseError) and _takes_no_writes(str(error.__cause__))
+
+
 def is_passing(error: RemoteError) -> bool:
-    """Whether the same may be done a moment later: the connection broke off, it took too long, or is busy."""
+    """Whether the same may be done a moment later: the connection broke off, it took too long, is busy, cannot save."""
     import redis
 
     cause = error.__cause__
     if isinstance(cause, redis.ResponseError):
-        return isinstance(cause, redis.exceptions.MasterDownError) or _is_busy(str(cause))
+        is_down = isinstance(cause, redis.exceptions.MasterDownError)
+        return is_down or _is_busy(str(cause)) or _takes_no_writes(str(cause))
     return isinstance(cause, redis.ConnectionError | redis.TimeoutError) and not isinstance(
         cause, redis.AuthenticationError
     )
@@ -183,6 +201,8 @@ def connect(url: str, *, timeout_s: float = 30.0) -> Redis:
         with telling(url, "connect"):
             client.ping()
     except RemoteError as error:
+        if takes_no_writes(error):
+            return client  # what it holds can be read, and is in want of a copy more than ever
         if url.startswith("rediss:") and is_passing(error) and "certificate" not in str(error):
             error.hint = "does it speak TLS at this port? redis:// is without"
         raise

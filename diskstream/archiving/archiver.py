@@ -140,6 +140,8 @@ class Archiver:
         finally:
             for reader in self._readers:
                 reader.close()
+        for copy in self._copies.values():
+            copy.end()
         others = (self._failed, self._awaited, self._unmatched, self._awaited_patterns)
         reports = [
             *(copy.report for copy in self._copies.values()),
@@ -253,7 +255,7 @@ class Archiver:
         except (ChangedError, CorruptionError, FormatError, ArgumentError) as error:
             _give_up(copy.report, error)
         except RemoteError as error:
-            self._server.call("ask whether it is there", "PING")  # then it is this stream alone
+            self._server.is_there()  # then it is this stream alone
             self._broke(copy, error)
         return 0
 

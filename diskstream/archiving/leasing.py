@@ -17,6 +17,7 @@ import time
 
 from diskstream import errors
 from diskstream.archiving.server import Server
+from diskstream.redis_link import takes_no_writes
 
 __all__ = ["LEASE_PREFIX", "OURS", "RESTORING_PREFIX", "Lease"]
 
@@ -62,7 +63,8 @@ class Lease:
             stop: ends the waiting for one that a store with the same identity has.
 
         Returns:
-            False where the server has no room for it; the trim itself then makes some.
+            False where the server has no room for it; the trim itself then makes some. Or where it takes no writes for
+            now: it takes no trim either.
 
         Raises:
             ChangedError: another archiver has it; the message says who.
@@ -78,7 +80,7 @@ class Lease:
         except errors.RemoteError as error:
             import redis
 
-            if isinstance(error.__cause__, redis.exceptions.OutOfMemoryError):
+            if isinstance(error.__cause__, redis.exceptions.OutOfMemoryError) or takes_no_writes(error):
                 return False
             raise
         if held:

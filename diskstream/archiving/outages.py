@@ -12,7 +12,7 @@ from diskstream.archiving.server import Server
 from diskstream.errors import RemoteError
 from diskstream.redis_link import is_passing
 
-__all__ = ["Outage", "reached", "rest_s"]
+__all__ = ["Outage", "PutOff", "reached", "rest_s"]
 
 _REST_S = 0.1
 _LONGEST_REST_S = 30.0
@@ -23,6 +23,24 @@ _MOST_DOUBLED = 10  # 0.1 s doubled so often is above the longest rest
 def rest_s(tries: int) -> float:
     """How long to rest before the next try, after so many: twice as long each time, up to the longest."""
     return min(_LONGEST_REST_S, _REST_S * (1 << min(tries, _MOST_DOUBLED)))
+
+
+class PutOff:
+    """A trim that was refused for a reason that passes: why, and when it is to be tried again."""
+
+    def __init__(self) -> None:
+        """Nothing was put off yet."""
+        self.why = ""
+        self._times, self._until = 0, 0.0
+
+    def by(self, error: RemoteError) -> None:
+        """It was refused, once more."""
+        self._times += 1
+        self.why, self._until = str(error), time.monotonic() + rest_s(self._times)
+
+    def rests(self) -> bool:
+        """Whether it is too soon to try again."""
+        return time.monotonic() < self._until
 
 
 class Outage:

@@ -129,7 +129,7 @@ def _plan(server: Server, directory: Path, store: Store | None, key: bytes, opti
         except _OF_ONE_STREAM as why:
             error = str(why)
         except RemoteError as why:
-            server.call("ask whether it is there", "PING")  # then it is this stream alone, or where its copy is
+            server.is_there()  # then it is this stream alone, or where its copy is
             error = str(why)
     entries = None if error else left_to_copy(mark, facts, copy)
     trim_to = None

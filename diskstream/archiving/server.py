@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from diskstream.errors import RemoteError, quoted
 from diskstream.ids import EntryID
-from diskstream.redis_link import connect, shown, telling
+from diskstream.redis_link import connect, shown, takes_no_writes, telling
 
 __all__ = ["Server", "ServerFacts", "SourceEntry", "StreamFacts", "has_wildcard", "members"]
 
@@ -133,8 +133,20 @@ class Server:
         Raises:
             RemoteError: it is loading, or away still.
         """
-        self.call("ask whether it is there", "PING")  # INFO is answered while it loads, too
+        self.is_there()  # INFO is answered while it loads, too
         self.facts = self._facts()
+
+    def is_there(self) -> None:
+        """Asks whether it is there. One that takes no writes for now is: what it holds can be read.
+
+        Raises:
+            RemoteError: it is loading, or away.
+        """
+        try:
+            self.call("ask whether it is there", "PING")
+        except RemoteError as error:
+            if not takes_no_writes(error):
+                raise
 
     def _facts(self) -> ServerFacts:
         reply = self.call("ask who it is", "INFO")

@@ -36,6 +36,7 @@ from diskstream.archiving.group_states import groups_of
 from diskstream.archiving.leasing import Lease
 from diskstream.archiving.marks import Mark, load, save
 from diskstream.archiving.options import ArchiveOptions
+from diskstream.archiving.outages import PutOff
 from diskstream.archiving.pace import Pace
 from diskstream.archiving.recognising import (
     check_copy,
@@ -55,6 +56,7 @@ from diskstream.errors import ChangedError, IDOrderError, NoSuchStreamError, Rem
 from diskstream.ids import MAX_ID, MIN_ID, EntryID
 from diskstream.mirroring import mirror_groups
 from diskstream.plurals import number_of
+from diskstream.redis_link import takes_no_writes
 from diskstream.store import Store
 from diskstream.wire_adding import PackedRows
 
@@ -90,6 +92,7 @@ class StreamCopy:
         self._identity: bytes | None = None  # of the copy
         self._groups: list[GroupState] | None = None
         self._begun = False  # behind its checkpoint the copy has nothing but what this run copied
+        self._put_off = PutOff()
         self._window = NOTHING  # what was counted and is not read back yet
         self._samples: tuple[SourceEntry | None, SourceEntry | None] = (None, None)
 
@@ -106,6 +109,11 @@ class StreamCopy:
     def begin_anew(self) -> None:
         """Has the next round begin as the first one did: what was known of the source may hold no more."""
         self._mark, self._groups, self._samples = None, None, (None, None)
+
+    def end(self) -> None:
+        """Says what was left undone, once no round comes any more."""
+        if self._put_off.why:
+            self.report.find(f"what was copied is not trimmed: {self._put_off.why}")
 
     def round(self, reader: EntriesReader, *, groups: bool = True) -> int:
         """Copies what there is; see above. Returns entries copied.
@@ -246,7 +254,9 @@ class StreamCopy:
 
     def _take_lease(self) -> None:
         if self._lease is not None and not self._lease.take(self.key, self._stop):
-            self.report.note("the source had no room for a lease: nothing but this store's lock kept others away")
+            self.report.note(
+                "the source had no room for a lease, or took no writes: nothing but this store's lock kept others away"
+            )
 
     # --- copying ------------------------------------------------------------------------------------------------------
 
@@ -337,6 +347,8 @@ class StreamCopy:
         mark = self._mark
         if self._lease is None or mark is None or mark.verified_to <= mark.trimmed_to:
             return
+        if self._put_off.rests() and self._options.follow and not self._stop.is_set():
+            return
         try:
             done = trim_source(
                 self._server,
@@ -349,10 +361,17 @@ class StreamCopy:
                 held_back=self.report.held_back,
                 on_step=self._went,
             )
+        except RemoteError as error:
+            if not takes_no_writes(error):
+                raise
+            self._put_off.by(error)  # the copy goes on meanwhile: others may trim what it does not have
+            self.report.note(f"a trim was put off: {error}")
+            return
         finally:  # also what went before the connection broke off
             before, mark = mark, self._mark or mark
             if mark != before:
                 save(self._checkpoints, mark)
+        self._put_off = PutOff()
         if done.entries and not self._lease.holds(self.key):
             self._lease.take(self.key, self._stop)  # there may be room for it now
         self.report.held_back = done.held_back

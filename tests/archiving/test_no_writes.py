@@ -1,0 +1,78 @@
+"""A source that takes no writes for a while, as it cannot save, or has lost its replicas: it is copied all the same."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+import redis
+
+from diskstream.archiving import outages
+from tests.archiving.test_archive import until
+from tests.archiving.test_away import following, has_come
+from tests.archiving.world import World
+from tests.conftest import RedisServer
+
+Refusing = Callable[[], None]
+
+
+@pytest.fixture
+def source(second: redis.Redis, world: World) -> World:
+    """A server of its own, with 20 entries."""
+    made = World(f"redis://127.0.0.1:{second.connection_pool.connection_kwargs['port']}/9", second, world.directory)
+    made.fill("s", 20)
+    return made
+
+
+@contextmanager
+def refusing(server: RedisServer, client: redis.Redis, why: str) -> Iterator[None]:
+    """No write is taken within; with MISCONF a PING is refused, too."""
+    in_the_way = server.directory / "dump.rdb"
+    try:
+        if why == "NOREPLICAS":
+            client.config_set("min-replicas-to-write", "1")
+        else:
+            in_the_way.mkdir()
+            client.config_set("save", "100000 100000")
+            client.bgsave()
+            until(lambda: client.info("persistence")["rdb_last_bgsave_status"] == "err")
+        with pytest.raises(redis.ResponseError, match=why):
+            client.set("x", "y")
+        yield
+    finally:
+        client.config_set("min-replicas-to-write", "0")
+        client.config_set("save", "")
+        if in_the_way.is_dir():
+            in_the_way.rmdir()
+
+
+@pytest.mark.parametrize("why", ["MISCONF", "NOREPLICAS"])
+def test_it_is_copied_and_what_was_not_trimmed_is_told(source: World, second_server: RedisServer, why: str) -> None:
+    """One whose disk was full, of which a copy is wanted most, was not even connected to."""
+    with refusing(second_server, source.client, why):
+        report = source.archive()["s"]
+        assert (report["entries"], report["findings"]) == (20, [])
+        report = source.archive("--trim", code=1)["s"]
+        assert (report["error"], report["trimmed"]) == (None, 0)
+        assert "what was copied is not trimmed: " in report["findings"][0]
+        assert "it takes no writes for now" in report["findings"][0]
+    assert source.copy("s") == source.source("s")
+    assert source.archive("--trim")["s"]["trimmed"] == 20
+
+
+@pytest.mark.parametrize("why", ["MISCONF", "NOREPLICAS"])
+def test_who_follows_trims_once_it_takes_writes_again(
+    source: World, second_server: RedisServer, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stream was given up, and with a PING that was refused the whole archive."""
+    monkeypatch.setattr(outages, "_LONGEST_REST_S", 0.01)
+    said: list[str] = []
+    with following(source, trim=True, on_remark=lambda _, what: said.append(what)) as run:
+        with refusing(second_server, source.client, why):
+            until(lambda: has_come(source, 20) and any("a trim was put off" in each for each in said))
+            assert source.client.xlen("s") == 20
+        until(lambda: source.client.xlen("s") == 0)
+        source.fill("s", 5, first=21)
+        until(lambda: has_come(source, 25) and source.client.xlen("s") == 0)
+    assert run.result.is_good
+    (report,) = run.result.reports
+    assert (report.entries, report.trimmed) == (25, 25)
