@@ -28,7 +28,7 @@ import threading
 import time
 from dataclasses import replace
 
-from diskstream.archiving.cold_parts import check_cold_parts
+from diskstream.archiving.cold_parts import ColdParts
 from diskstream.archiving.comparing import compare
 from diskstream.archiving.counting import left_to_copy
 from diskstream.archiving.entries import EntriesReader
@@ -92,7 +92,7 @@ class StreamCopy:
         self._identity: bytes | None = None  # of the copy
         self._groups: list[GroupState] | None = None
         self._begun = False  # behind its checkpoint the copy has nothing but what this run copied
-        self._put_off = PutOff()
+        self._put_off, self._cold = PutOff(), ColdParts(self.copy)
         self._window = NOTHING  # what was counted and is not read back yet
         self._samples: tuple[SourceEntry | None, SourceEntry | None] = (None, None)
 
@@ -209,7 +209,7 @@ class StreamCopy:
         # What this run may trim it has compared itself, whatever was done to the source since the last one.
         first = MAX_ID if self._lease is None or facts.first is None else facts.first.id
         if first <= mark.verified_to:
-            check_cold_parts(self.copy, first, mark.verified_to)
+            self._cold.check(first, mark.verified_to)
             if self._compare(reader, first, mark.verified_to) is None:
                 return False
         if first <= mark.trimmed_to:
@@ -359,10 +359,12 @@ class StreamCopy:
                 least_added=None if mark.drained_added is None else max(0, mark.drained_added),
                 unacknowledged=self._options.trim_unacknowledged,
                 held_back=self.report.held_back,
+                check=self._cold.check,
                 on_step=self._went,
             )
         except RemoteError as error:
-            if not takes_no_writes(error):
+            is_of_copy = error.where != self._server.shown and not isinstance(error, ChangedError)
+            if not is_of_copy and not takes_no_writes(error):
                 raise
             self._put_off.by(error)  # the copy goes on meanwhile: others may trim what it does not have
             self.report.note(f"a trim was put off: {error}")

@@ -139,6 +139,7 @@ def trim_source(
     least_added: int | None,
     unacknowledged: bool,
     held_back: bool = False,
+    check: Callable[[EntryID, EntryID], None] | None = None,
     on_step: Callable[[int, EntryID], None] | None = None,
 ) -> Trimmed:
     """Trims the source of a copy, in steps, up to `upto`, which was read back.
@@ -153,6 +154,7 @@ def trim_source(
         least_added: the count of entries added at the source cannot be below this; None: not known.
         unacknowledged: whether also what groups still need may go.
         held_back: whether groups held it back the last time. Then the copy is not read before something can go.
+        check: called with the first and the last entry that a step may take, before it does: what it raises ends it.
         on_step: called with the entries that a step took away, and up to where all are gone by then.
 
     Raises:
@@ -177,6 +179,8 @@ def trim_source(
     with ThreadPoolExecutor(1, thread_name_prefix="diskstream trim") as beside:
         while reached < whole and removed:
             step = _NO_STEP if held_back else _fitting(ahead, reached) or _step(copy, reached, upto)
+            if check is not None and step.first is not None and step.last is not None:
+                check(step.first, step.last)
             asking = beside.submit(ask, whole, step.checksum, step)
             ahead = _behind(copy, step, upto)  # while the server is at it
             status, told, found, *ids = asking.result()
@@ -184,6 +188,8 @@ def trim_source(
                 if status != b"look":
                     break
                 checksum = _looked(server, copy, [EntryID(each) for each in ids[0]], told)
+                if check is not None:
+                    check(EntryID(ids[0][0]), EntryID(ids[0][-1]))
                 status, told, found, *ids = ask(EntryID(found), checksum, step)
             else:
                 what = f"others remove entries of the stream {quoted(key)} all the time"

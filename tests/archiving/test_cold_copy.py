@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 import diskstream
+from diskstream.archiving import cold_parts
+from tests.archiving.test_archive import until
+from tests.archiving.test_away import following
 from tests.archiving.test_refused import finding
 from tests.archiving.world import World
 
@@ -51,6 +54,37 @@ def test_what_object_storage_lost_is_not_trimmed(world: World, harm: Callable[[P
     assert f"file://{place}" in said
     assert "so nothing was trimmed" in said or "a disk may be missing" in said
     assert world.client.xlen("s") == 200
+
+
+def copied(world: World) -> int:
+    with diskstream.open(world.directory, read_only=True) as store:
+        return len(store.stream("s"))
+
+
+@pytest.fixture
+def never_sure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was there a moment ago is asked for again."""
+    monkeypatch.setattr(cold_parts, "_SURE_S", 0.0)
+
+
+@pytest.mark.usefixtures("never_sure")
+@pytest.mark.parametrize("harm", [unmount, lose, cut])
+def test_nor_is_what_was_lost_since_the_run_began(world: World, harm: Callable[[Path], None]) -> None:
+    """It was looked at when the archive began to follow, and trimmed once a group let go of it, days later."""
+    place = moved(world)
+    world.client.xgroup_create("s", "held", "0")
+    said: list[str] = []
+    with following(world, trim=True, on_remark=lambda _, what: said.append(what)) as run:
+        until(lambda: world.client.exists("diskstream:archiver:s"))
+        world.fill("s", 5, first=201)
+        until(lambda: copied(world) == 205)
+        harm(place)
+        world.client.xgroup_destroy("s", "held")
+        until(lambda: any("a trim was put off" in each for each in said))
+        world.fill("s", 5, first=206)
+        until(lambda: copied(world) == 210)  # what comes is copied all the same
+    assert f"what was copied is not trimmed: file://{place}" in run.result.reports[0].findings[0]
+    assert world.client.xlen("s") == 210
 
 
 def test_what_is_there_is(world: World) -> None:
