@@ -48,7 +48,7 @@ from diskstream.archiving.recognising import (
 )
 from diskstream.archiving.reports import ArchiveReport
 from diskstream.archiving.server import Server, SourceEntry, StreamFacts
-from diskstream.archiving.trimming import trim_source
+from diskstream.archiving.trimming import gone_since, trim_source
 from diskstream.checkpoints import Checkpoints
 from diskstream.copying import GroupState
 from diskstream.digests import NOTHING, Digest
@@ -93,6 +93,7 @@ class StreamCopy:
         self._groups: list[GroupState] | None = None
         self._begun = False  # behind its checkpoint the copy has nothing but what this run copied
         self._put_off, self._cold = PutOff(), ColdParts(self.copy)
+        self._unanswered: tuple[EntryID, EntryID] | None = None  # what a trim was to take that had no answer
         self._window = NOTHING  # what was counted and is not read back yet
         self._samples: tuple[SourceEntry | None, SourceEntry | None] = (None, None)
 
@@ -350,17 +351,19 @@ class StreamCopy:
         if self._put_off.rests() and self._options.follow and not self._stop.is_set():
             return
         try:
+            behind = self._settled(mark)
             done = trim_source(
                 self._server,
                 self._lease,
                 self.copy,
-                behind=mark.trimmed_to,
+                behind=behind,
                 upto=mark.verified_to,
                 least_added=None if mark.drained_added is None else max(0, mark.drained_added),
                 unacknowledged=self._options.trim_unacknowledged,
                 held_back=self.report.held_back,
                 check=self._cold.check,
                 on_step=self._went,
+                on_unanswered=self._was_unanswered,
             )
         except RemoteError as error:
             is_of_copy = error.where != self._server.shown and not isinstance(error, ChangedError)
@@ -382,6 +385,23 @@ class StreamCopy:
             self.report.note(
                 f"its entry {MAX_ID} is not trimmed: a trim names the first ID that stays; XDEL takes it away"
             )
+
+    def _was_unanswered(self, first: EntryID, last: EntryID) -> None:
+        self._unanswered = first, last
+
+    def _settled(self, mark: Mark) -> EntryID:
+        """Counts what a trim took whose answer never came: the source has been looked at since. Returns up to where all
+        is trimmed."""
+        if self._unanswered is None:
+            return mark.trimmed_to
+        entries, upto = gone_since(self._server, self.copy, *self._unanswered)
+        self._unanswered, left = None, self.report.source_entries
+        if entries:
+            self._went(entries, upto)
+            self.report.source_entries = left  # it was counted behind this trim
+            gone = number_of(entries, "entry that it was to take is", "entries that it was to take are")
+            self.report.note(f"the answer to a trim was lost: the {gone} gone, and counted as trimmed")
+        return max(upto, mark.trimmed_to) if entries else mark.trimmed_to
 
     def _went(self, entries: int, upto: EntryID) -> None:
         assert self._mark is not None

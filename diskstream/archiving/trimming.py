@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -24,11 +25,11 @@ from diskstream import Entry
 from diskstream.archiving.comparing import compare_entries
 from diskstream.archiving.leasing import LEASE_PREFIX, Lease
 from diskstream.archiving.server import Server
-from diskstream.errors import ChangedError, quoted
+from diskstream.errors import ChangedError, DiskstreamError, RemoteError, quoted
 from diskstream.ids import EntryID
 from diskstream.stream import Stream
 
-__all__ = ["Trimmed", "trim_source"]
+__all__ = ["Trimmed", "gone_since", "trim_source"]
 
 _MOST_LOOKS = 100
 STEP_ENTRIES = 10_000  # of one call: the server does nothing else meanwhile
@@ -39,6 +40,8 @@ _READ_BYTES = 1 << 20
 _READ_UNKNOWN = 8  # entries, where nobody has looked how large they are
 _SPARSE = 64  # reading one entry costs about as much as so many in a row
 _MINID_SINCE = (6, 2)
+
+_Span = tuple[EntryID, EntryID] | None
 
 # KEYS: the stream, the lease. ARGV: our lease, MINID, the least last ID, the least entries added or '', whether to keep
 # what groups need, whether XTRIM knows MINID, the checksum of what may go, how many entries and bytes may go at once,
@@ -141,6 +144,7 @@ def trim_source(
     held_back: bool = False,
     check: Callable[[EntryID, EntryID], None] | None = None,
     on_step: Callable[[int, EntryID], None] | None = None,
+    on_unanswered: Callable[[EntryID, EntryID], None] | None = None,
 ) -> Trimmed:
     """Trims the source of a copy, in steps, up to `upto`, which was read back.
 
@@ -156,47 +160,32 @@ def trim_source(
         held_back: whether groups held it back the last time. Then the copy is not read before something can go.
         check: called with the first and the last entry that a step may take, before it does: what it raises ends it.
         on_step: called with the entries that a step took away, and up to where all are gone by then.
+        on_unanswered: called with the first and the last entry that a step was to take, of which nobody knows whether
+            it did: see `gone_since`.
 
     Raises:
         ChangedError: the stream is not the one that was copied, or another archiver trims it.
         RemoteError: the server failed or refused.
     """
-    key = copy.name
     whole = upto.next() or upto
     words = [bytes(upto), "" if least_added is None else least_added, int(not unacknowledged)]
-    words.append(int(server.facts.version >= _MINID_SINCE))
     if whole == upto:
         upto = upto.prev() or upto
     entries, done, reached, removed = 0, behind, behind.next() or whole, -1
     ahead: _Step | None = None
-
-    def ask(bound: EntryID, checksum: str, step: _Step) -> list[Any]:
-        most = STEP_ENTRIES, _STEP_BYTES, step.entries, step.at_once
-        given = (key, LEASE_PREFIX + key, lease.value, bytes(bound), *words, checksum, *most)
-        reply: list[Any] = server.call(f"trim the stream {quoted(key)}", "EVAL", _TRIM, 2, *given)
-        return reply
-
+    asker = _Asker(server, lease, copy, words, check or _nothing, on_unanswered or _nothing)
     with ThreadPoolExecutor(1, thread_name_prefix="diskstream trim") as beside:
         while reached < whole and removed:
             step = _NO_STEP if held_back else _fitting(ahead, reached) or _step(copy, reached, upto)
-            if check is not None and step.first is not None and step.last is not None:
-                check(step.first, step.last)
-            asking = beside.submit(ask, whole, step.checksum, step)
-            ahead = _behind(copy, step, upto)  # while the server is at it
-            status, told, found, *ids = asking.result()
-            for _ in range(_MOST_LOOKS):
-                if status != b"look":
-                    break
-                checksum = _looked(server, copy, [EntryID(each) for each in ids[0]], told)
-                if check is not None:
-                    check(EntryID(ids[0][0]), EntryID(ids[0][-1]))
-                status, told, found, *ids = ask(EntryID(found), checksum, step)
-            else:
-                what = f"others remove entries of the stream {quoted(key)} all the time"
-                raise ChangedError(server.shown, what, "stop them")
+            if step.span is not None:
+                asker.check(*step.span)
+            asking, ahead = beside.submit(asker.ask, whole, step.checksum, step, step.span), None
+            with suppress(DiskstreamError):  # the answer counts all the same; the next step meets what this one met
+                ahead = _behind(copy, step, upto)  # while the server is at it
+            status, told, found = asker.looked(asking.result(), step)
             if status == b"gone":
                 break  # deleted, or expired: there is nothing to trim, and the next round says so
-            _check(server, key, status, found)
+            _check(server, copy.name, status, found)
             reached, removed = EntryID(found), int(told)
             entries += removed
             done = max(done, reached.prev() or done)
@@ -204,6 +193,70 @@ def trim_source(
                 on_step(removed, done)
             held_back = reached < whole and not removed
     return Trimmed(entries, done if done > behind else None, held_back)
+
+
+def _nothing(first: EntryID, last: EntryID) -> None:
+    """Where nobody is to be asked, or told."""
+
+
+@dataclass(frozen=True)
+class _Asker:
+    """Has the server trim a step; `words` are those of all steps, `check` and `on_unanswered` of `trim_source`."""
+
+    server: Server
+    lease: Lease
+    copy: Stream
+    words: list[Any]
+    check: Callable[[EntryID, EntryID], None]
+    on_unanswered: Callable[[EntryID, EntryID], None]
+
+    def ask(self, bound: EntryID, checksum: str, step: _Step, within: _Span) -> list[Any]:
+        """Runs the script. Where its answer does not come it may have taken entries `within`."""
+        key, knows_minid = self.copy.name, int(self.server.facts.version >= _MINID_SINCE)
+        given = (key, LEASE_PREFIX + key, self.lease.value, bytes(bound), *self.words, knows_minid, checksum)
+        most = STEP_ENTRIES, _STEP_BYTES, step.entries, step.at_once
+        try:
+            reply: list[Any] = self.server.call(f"trim the stream {quoted(key)}", "EVAL", _TRIM, 2, *given, *most)
+        except RemoteError:
+            if within is not None:
+                self.on_unanswered(*within)
+            raise
+        return reply
+
+    def looked(self, reply: list[Any], step: _Step) -> list[Any]:
+        """Its last answer: as long as it says that other entries would go, these are looked for, and it is asked again.
+
+        Raises:
+            ChangedError: one of them is not in the copy, or they are others each time.
+        """
+        for _ in range(_MOST_LOOKS):
+            status, told, found, *ids = reply
+            if status != b"look":
+                return [status, told, found]
+            some = [EntryID(each) for each in ids[0]]
+            checksum = _looked(self.server, self.copy, some, told)
+            self.check(some[0], some[-1])
+            reply = self.ask(EntryID(found), checksum, step, (some[0], some[-1]))
+        what = f"others remove entries of the stream {quoted(self.copy.name)} all the time"
+        raise ChangedError(self.server.shown, what, "stop them")
+
+
+def gone_since(server: Server, copy: Stream, first: EntryID, last: EntryID) -> tuple[int, EntryID]:
+    """What became of a step whose answer was lost: how many entries are gone, and up to where. It takes the first ones.
+
+    Args:
+        server: the source, which was looked at since: it has the stream.
+        copy: the copy.
+        first, last: entries that the step was to take.
+
+    Raises:
+        RemoteError: the server failed or refused.
+    """
+    words = copy.name, bytes(first), bytes(last), "COUNT", 1
+    left = server.call(f"read the stream {quoted(copy.name)}", "XRANGE", *words)
+    behind = EntryID(left[0][0]) if left else last.next()
+    entries = copy.count_from(first) - (0 if behind is None else copy.count_from(behind))
+    return entries, last if behind is None else behind.prev() or first
 
 
 @dataclass(frozen=True)
@@ -224,6 +277,11 @@ class _Step:
     checksum: str
     entries: int = STEP_ENTRIES
     at_once: int = _READ_UNKNOWN
+
+    @property
+    def span(self) -> _Span:
+        """Its first and its last entry, where it has any."""
+        return None if self.first is None or self.last is None else (self.first, self.last)
 
 
 _NO_STEP = _Step(None, None, None, "")

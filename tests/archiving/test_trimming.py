@@ -4,14 +4,18 @@ import json
 from typing import Any
 
 import pytest
+import redis
 
 import diskstream
 from diskstream import EntryID
-from diskstream.archiving import Server, trimming
+from diskstream.archiving import Server, outages, trimming
 from diskstream.archiving.leasing import RESTORING_PREFIX, Lease
+from diskstream.archiving.marks import load
 from diskstream.archiving.trimming import trim_source
+from diskstream.checkpoints import Checkpoints
 from diskstream.errors import ChangedError
 from diskstream.ids import MIN_ID
+from diskstream.redis_link import telling
 from diskstream.store_files import store_uuid
 from diskstream.stream import Stream
 from tests.archiving.test_archive import until
@@ -258,3 +262,37 @@ def test_nor_is_it_where_it_is_not_what_was_copied(world: World) -> None:
     report = world.archive("--trim", code=1)["s"]
     assert "is another one" in report["error"]
     assert len(world.source("s")) == 30
+
+
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("ran", [False, True])
+def test_a_trim_whose_answer_is_lost_is_counted_if_it_was_done(
+    world: World, monkeypatch: pytest.MonkeyPatch, *, ran: bool, held: bool
+) -> None:
+    """What the script took, and the connection broke before it said so, was trimmed by nobody."""
+    monkeypatch.setattr(trimming, "STEP_ENTRIES", 8)
+    monkeypatch.setattr(outages, "_LONGEST_REST_S", 0.01)
+    world.fill("s", 20)
+    if held:
+        world.client.xgroup_create("s", "workers", "5-1")
+    real, lost = Server.call, list[Any]()
+
+    def call(server: Server, doing: str, *words: Any) -> Any:
+        asks = doing.startswith("trim") and len(lost) < 2
+        reply = real(server, doing, *words) if ran or not asks else [b"trimmed", 0]
+        if asks and reply[0] == b"trimmed" and bool(reply[1]) == ran:
+            lost.append(reply)
+            with telling(server.url, doing):
+                raise redis.ConnectionError("Connection closed by server.")
+        return reply
+
+    monkeypatch.setattr(Server, "call", call)
+    report = world.archive("--trim")["s"]
+    left = 15 if held else 0
+    assert (report["trimmed"], report["source_entries"]) == (20 - left, left)
+    assert len(lost) == (1 if ran and held else 2)
+    assert any("counted as trimmed" in note for note in report["notes"]) == ran
+    with diskstream.open(world.directory, read_only=True) as store:
+        mark = load(Checkpoints(store), b"s")
+    assert mark is not None
+    assert (mark.trimmed, mark.trimmed_to) == (20 - left, EntryID("5-1" if held else "20-1"))
