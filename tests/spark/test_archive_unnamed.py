@@ -13,6 +13,7 @@ from diskstream.spark.archived_entries import archived_columns, plan_archive
 from diskstream.spark.jobs import archive, compact, replay
 from diskstream.spark.jobs.archive import ArchiveSettings
 from diskstream.spark.jobs.compact import CompactSettings
+from diskstream.spark.jobs.garbage import running
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.jobs.replay import ReplaySettings
 from diskstream.spark.options import ReadOptions
@@ -79,6 +80,28 @@ def test_what_a_first_run_that_was_killed_left_is_garbage_though_the_store_was_t
         store.stream("s 1").trim(maxlen=1)
     assert len(run(no_spark, tmp_path).garbage.removed) == 2
     assert kept(root, "s 1") == stored(tmp_path / "store", "s 1")
+
+
+def test_what_a_task_left_that_was_killed_is_of_no_version_though_its_job_ended(no_spark: Any, tmp_path: Path) -> None:
+    """Without a mark it would be taken for one of a lost version, once the store was trimmed beyond it."""
+    root = tmp_path / "archive"
+    fill(tmp_path / "store", "s 1", days(2, 5))
+    run(no_spark, tmp_path)
+    place, there = Place(root), parts(root)
+    with pytest.raises(RuntimeError, match="a worker was lost"), running(place) as marker:
+        later = days(1, 5, first=2)
+        fill(tmp_path / "store", "s 1", later)
+        name = f"part-{later[0][0]}-{later[-1][0]}-{marker.job}{'0' * 16}.parquet"
+        left = (root / there[-1]).with_name(name)
+        left.write_bytes(b"whole, and told to nobody")
+        raise RuntimeError("a worker was lost")
+    for each in Place(root).list():
+        os.utime(root / each.path, (1, 1))
+    with diskstream.open(tmp_path / "store") as store:
+        store.stream("s 1").trim(maxlen=1)
+    garbage = run(no_spark, tmp_path).garbage
+    assert (garbage.removed, garbage.failed) == ((left.relative_to(root).as_posix(),), "")
+    assert [each.path for each in place.list("_jobs")] == []
 
 
 def test_a_manifest_folder_without_a_version_is_no_archive_of_no_entries(no_spark: Any, tmp_path: Path) -> None:

@@ -74,7 +74,11 @@ class Marker:
 
 @contextmanager
 def running(place: Place) -> Iterator[Marker]:
-    """Marks a new job as running, until it ends. Of a first job that failed no empty folders are left."""
+    """Marks a new job as running, until it ends. Of a first job that failed no empty folders are left.
+
+    Where a task was killed, and the job failed for it, a file may be there that nobody told of: then the mark stays, by
+    which it is known for one of no version.
+    """
     marker, done = Marker(place, secrets.token_hex(8)), threading.Event()
     ours = not place.there()
 
@@ -85,17 +89,25 @@ def running(place: Place) -> Iterator[Marker]:
                 place.touch(marker.path)
 
     thread = threading.Thread(target=beat, name="diskstream-job", daemon=True)
+    failed = True
     try:
         place.create(marker.path, b"", marker.job)
         thread.start()
         yield marker
+        failed = False
     finally:
         done.set()
         if thread.ident is not None:
             thread.join()
         with suppress(StorageError):  # what the job did stands; a mark that stays is of a dead job, and goes as such
-            place.remove(marker.path)
+            if not failed or not _has_files(place, marker.job):
+                place.remove(marker.path)
         place.prune("" if ours else _JOBS)
+
+
+def _has_files(place: Place, job: str) -> bool:
+    parts = (_PART.fullmatch(each.path) for each in place.list())
+    return any(part is not None and job in (part["done"], part["begun"]) for part in parts)
 
 
 def check_grace(grace_s: float) -> None:
