@@ -13,7 +13,17 @@ from diskstream.errors import ArgumentError, RemoteError
 if TYPE_CHECKING:
     from redis import Redis
 
-__all__ = ["as_shown", "check_url", "connect", "is_passing", "shown", "takes_no_writes", "telling", "without_word"]
+__all__ = [
+    "as_shown",
+    "check_url",
+    "connect",
+    "is_passing",
+    "shown",
+    "takes_no_writes",
+    "telling",
+    "was_refused",
+    "without_word",
+]
 
 _SCHEMES = ("redis", "rediss", "unix")
 # What the query of an address may set, beside all of TLS: not how replies are read, and nothing that is no text.
@@ -153,11 +163,16 @@ def _takes_no_writes(said: str) -> bool:
     return said.rpartition("caused error: ")[2].startswith(("MISCONF ", "NOREPLICAS "))
 
 
-def takes_no_writes(error: RemoteError) -> bool:
-    """Whether a server refused a write, or PING, for a reason that passes by itself; what only reads is answered."""
+def was_refused(error: RemoteError) -> bool:
+    """Whether the server answered, and did nothing: a connection that broke off says neither."""
     import redis
 
-    return isinstance(error.__cause__, redis.ResponseError) and _takes_no_writes(str(error.__cause__))
+    return isinstance(error.__cause__, redis.ResponseError)
+
+
+def takes_no_writes(error: RemoteError) -> bool:
+    """Whether a server refused a write, or PING, for a reason that passes by itself; what only reads is answered."""
+    return was_refused(error) and _takes_no_writes(str(error.__cause__))
 
 
 def is_passing(error: RemoteError) -> bool:

@@ -27,6 +27,7 @@ from diskstream.archiving.leasing import LEASE_PREFIX, Lease
 from diskstream.archiving.server import Server
 from diskstream.errors import ChangedError, DiskstreamError, RemoteError, quoted
 from diskstream.ids import EntryID
+from diskstream.redis_link import was_refused
 from diskstream.stream import Stream
 
 __all__ = ["Trimmed", "gone_since", "trim_source"]
@@ -217,8 +218,8 @@ class _Asker:
         most = STEP_ENTRIES, _STEP_BYTES, step.entries, step.at_once
         try:
             reply: list[Any] = self.server.call(f"trim the stream {quoted(key)}", "EVAL", _TRIM, 2, *given, *most)
-        except RemoteError:
-            if within is not None:
+        except RemoteError as error:
+            if within is not None and not was_refused(error):
                 self.on_unanswered(*within)
             raise
         return reply

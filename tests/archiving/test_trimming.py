@@ -296,3 +296,22 @@ def test_a_trim_whose_answer_is_lost_is_counted_if_it_was_done(
         mark = load(Checkpoints(store), b"s")
     assert mark is not None
     assert (mark.trimmed, mark.trimmed_to) == (20 - left, EntryID("5-1" if held else "20-1"))
+
+
+def test_what_others_removed_behind_a_trim_that_was_refused_is_not_counted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outages, "_LONGEST_REST_S", 0.01)
+    world.fill("s", 20)
+    real, refused = Server.call, list[str]()
+
+    def call(server: Server, doing: str, *words: Any) -> Any:
+        if doing.startswith("trim") and not refused:
+            refused.append(doing)
+            world.client.xdel("s", "1-1")
+            with telling(server.url, doing):
+                raise redis.ResponseError("BUSY Redis is busy running a script.")
+        return real(server, doing, *words)
+
+    monkeypatch.setattr(Server, "call", call)
+    assert world.archive("--trim")["s"]["trimmed"] == 19
