@@ -293,7 +293,8 @@ class Loop:
             elif connection.ended and not (connection.held() or connection.pending or connection.out):
                 connection.ended = False
                 self._settle(connection)
-            while parser.held_back and not connection.held():  # its size may depend on what ran just now
+            # Its size may depend on what ran just now, or is kept to be run.
+            while parser.held_back and not (connection.held() or connection.pending):
                 self.runner.run([(connection, parser.feed(b"", connection.caller.user is not None))])
             if connection.closed or connection.closing:  # after QUIT, what follows is nobody's
                 continue

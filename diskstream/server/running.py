@@ -92,11 +92,11 @@ class Runner:
         """Runs commands; those of a connection that must wait are kept with it."""
         self._looks.forget()
         for connection, commands in arrived:
-            if connection.held():
-                if not connection.closed and not connection.closing:
-                    connection.pending.extend(commands)
-                continue
-            self._run_all(connection, commands)
+            # Whose wait has just ended goes on in `run_resumed`, with what it sent before.
+            if connection.held() or connection.pending:
+                self._keep(connection, commands)
+            else:
+                self._run_all(connection, commands)
         self._run_batches()
 
     def _run_all(self, connection: Connection, commands: Commands) -> None:
@@ -113,7 +113,7 @@ class Runner:
                         return
                 self._run_one(connection, words)
             elif self._run_together(connection, words):
-                continue
+                pass  # all of it, or what is left of it is kept: then what stands behind it is, too
             elif connection.held():
                 left.appendleft(words)
             else:
