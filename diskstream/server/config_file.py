@@ -90,6 +90,11 @@ def read_config(path: Path) -> ConfigFile:
         name = name.lower()
         if name == "client-output-buffer-limit" and values and values[0] in ("replica", "slave", "pubsub"):
             continue  # there are no such clients
+        if name == "aclfile" and any(values):  # passed over, it would let in whom these users' passwords keep out
+            raise ServeError(
+                f"{path}:{number}: aclfile {values[0]}: there is one user here, and no file of others",
+                hint="take this line out, and set requirepass where a password is to be asked for",
+            )
         if name in known:
             settings[name] = " ".join(values)
         elif _IGNORED.fullmatch(name):

@@ -57,6 +57,17 @@ def test_a_line_that_cannot_be_is_named(tmp_path: Path, line: str, message: str)
         merged({}, {}, path)
 
 
+def test_a_file_of_users_is_not_passed_over(tmp_path: Path) -> None:
+    """A server that asked for their passwords let everybody in."""
+    file = tmp_path / "redis.conf"
+    file.write_text('port 7000\naclfile "/etc/redis/users.acl"\n')
+    with pytest.raises(ServeError, match=r"redis.conf:2: aclfile /etc/redis/users.acl: there is one user") as refused:
+        merged({}, {}, file)
+    assert "requirepass" in str(refused.value.hint)
+    file.write_text('aclfile ""\nacllog-max-len 128\nacl-pubsub-default resetchannels\n')
+    assert merged({}, {}, file).ignored == ("aclfile", "acllog-max-len", "acl-pubsub-default")
+
+
 def test_a_misspelt_name_is_answered_with_the_right_one() -> None:
     with pytest.raises(ServeError, match="there is no setting max-clients") as refused:
         merged({"max-clients": "5"}, {})
