@@ -4,25 +4,17 @@ import hashlib
 from collections.abc import Iterable
 from typing import Any
 
-from diskstream._native import EntryID, check_rows
+from diskstream._native import EntryID
 from diskstream.counts import check_count
 from diskstream.engine import reader
 from diskstream.engine.log import StreamLog
+from diskstream.entry_size import check_rows, stored
 from diskstream.errors import ArgumentError
 from diskstream.membership import as_member_name, check_room, locked, now_ms
 
 __all__ = ["Message", "begin", "configure", "message_of", "record", "remembered"]
 
 Message = tuple[bytes, bytes]  # the producer, and its ID of the message
-
-
-def _field_bytes(value: Any) -> bytes:
-    if isinstance(value, str):
-        return value.encode()
-    if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value)
-    # As they are stored: the number itself, not what a subclass prints (NumPy's float64, an IntEnum).
-    return (int if isinstance(value, int) else float).__repr__(value).encode()
 
 
 def _content(fields: Any) -> bytes:
@@ -34,7 +26,7 @@ def _content(fields: Any) -> bytes:
     check_rows([fields])
     pairs: Iterable[tuple[Any, Any]] = fields.items() if hasattr(fields, "items") else fields
     digest = hashlib.blake2b(digest_size=16)
-    for name, value in sorted((_field_bytes(name), _field_bytes(value)) for name, value in pairs):
+    for name, value in sorted((stored(name), stored(value)) for name, value in pairs):
         for part in (name, value):
             digest.update(len(part).to_bytes(8, "little"))
             digest.update(part)

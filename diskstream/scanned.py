@@ -15,6 +15,7 @@ from diskstream.engine.files import Files
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.moved import cut_short
 from diskstream.engine.splits import Piece
+from diskstream.entry_size import stored_name
 from diskstream.errors import ArgumentError
 from diskstream.ids import MIN_ID, IDLike, parse_end, parse_id, parse_start
 from diskstream.vitals import Vitals
@@ -216,7 +217,7 @@ class Scanned:
             MissingPackageError: pyarrow is not installed.
         """
         pairs = columns.items() if isinstance(columns, Mapping) else columns
-        wanted = [(name.encode() if isinstance(name, str) else bytes(name), kind) for name, kind in pairs]
+        wanted = [(stored_name(name), kind) for name, kind in pairs]
         how = Layout.of(layout, wanted, duplicates, strict=strict, exact=exact, metadata=metadata, times=times)
         if batch_rows < 1:
             raise ArgumentError("a batch has at least one row")

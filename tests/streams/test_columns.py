@@ -164,6 +164,27 @@ def test_an_empty_value_is_not_a_missing_one(mixed: Stream) -> None:
     assert table["b"].to_pylist() == [b"", None, b"3", None]
 
 
+@pytest.mark.parametrize("name", [5, 1.5, "é", b"\xff", bytearray(b"b"), memoryview(b"m"), np.float64(2.5)], ids=repr)
+def test_a_field_is_asked_for_by_the_name_that_it_was_added_under(store: Store, name: Any) -> None:
+    """The number 5 was taken for five bytes of zero, of which no entry has anything."""
+    stream = store.stream("numbered")
+    stream.add([(name, "value")], "1-1")
+    assert list(stream.columns(fields=[name]).fields.values()) == [[b"value"]]
+    assert stream.to_arrow(fields=[name]).column(2).to_pylist() == [b"value"]
+    (batch,) = stream.scan(layout="typed", columns=[(name, "string")])
+    assert batch.column(3).to_pylist() == ["value"]
+
+
+@pytest.mark.parametrize("name", [None, True, ["a"], np.int64(5), "\ud800"], ids=repr)
+def test_what_is_no_name_is_refused_as_it_is_by_add(mixed: Stream, name: Any) -> None:
+    for ask in (lambda: mixed.columns(fields=[name]), lambda: mixed.scan(layout="typed", columns=[(name, "string")])):
+        with pytest.raises(ArgumentError) as refused:
+            ask()
+        with pytest.raises(ArgumentError) as by_add:
+            mixed.add([(name, "value")])
+        assert str(refused.value) == str(by_add.value)
+
+
 @pytest.mark.parametrize("fields", [None, [], ["a", "b"]])
 def test_where_there_is_nothing_the_chosen_columns_are_empty(store: Store, fields: list[str] | None) -> None:
     stream = store.stream("x")
