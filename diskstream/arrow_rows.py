@@ -89,7 +89,7 @@ def _as_binary(column: Any, name: str) -> Any:
     try:
         if types.is_binary(kind) or types.is_large_binary(kind):
             return column
-        if types.is_large_string(kind):
+        if types.is_large_string(kind) or types.is_binary_view(kind):  # which as text would have to be UTF-8
             return column.cast(pa.large_binary())
         if types.is_dictionary(kind):
             return _as_binary(column.dictionary_decode(), name)

@@ -72,6 +72,7 @@ MOMENT = dt.datetime(2024, 5, 6, 7, 8, 9, 120_000, dt.UTC)
         (b"\x00\xff", pa.large_binary(), b"\x00\xff"),
         (b"abcd", pa.binary(4), b"abcd"),
         (b"abcd", pa.binary_view(), b"abcd"),
+        (b"\x00\xff" * 20, pa.binary_view(), b"\x00\xff" * 20),
         ("ü", pa.string(), "ü".encode()),
         ("ü", pa.large_string(), "ü".encode()),
         ("ü" * 20, pa.string_view(), "ü".encode() * 20),
