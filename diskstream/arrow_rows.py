@@ -51,10 +51,68 @@ def pack(batch: "pa.RecordBatch", ids: str = "auto") -> list[PackedRows]:
         raise ArgumentError(f"beside a list of fields there are no other columns: {names}")
     if listed:
         return _packed_lists(listed[0], given)
+    _check_left_out(columns, asked=ids == "columns")
     if batch.num_rows == 0:
         return []
     named = [(_field_name(name), _buffers(_as_binary(column, name))) for name, column in others]
     return pack_columns(named, batch.num_rows, given)
+
+
+def _check_left_out(columns: list[tuple[str, Any]], *, asked: bool) -> None:
+    """Looks for columns that would go without a word: an order's `id`, say, which nobody meant for the entry's.
+
+    What reads and exports give beside fields may go: an ID once more, its time, and in front of it the stream's name.
+    So may ``ts`` beside ``field:ts``.
+
+    Args:
+        columns: of a batch without a list of fields.
+        asked: whether the IDs are taken from columns.
+
+    Raises:
+        ArgumentError: there is one.
+    """
+    names, by_name = [name for name, _ in columns], dict(columns)
+    in_parts = {"id_ms", "id_seq"} <= by_name.keys()
+    has_ids = in_parts or (asked and "id" in by_name)
+    first = names.index("id_ms" if in_parts else "id") if has_ids else 0
+    for place, (name, column) in enumerate(columns):
+        if name not in ("id", "stream", "ts") or _PREFIX + name in by_name:
+            continue
+        if name == "id":
+            may_go = _is_id_of(column, by_name) if in_parts else asked
+        elif name == "ts":
+            may_go = has_ids and _is_time_of(column, by_name, in_parts=in_parts)
+        else:
+            may_go = place < first
+        if not may_go:
+            ids = " give ids='columns' if it is the entry's ID," if name == "id" and not (asked or in_parts) else ""
+            raise ArgumentError(
+                f"the column {name!r} would not be added, as the name stands for part of an entry: call it "
+                f"'{_PREFIX}{name}' if it is a field,{ids} and leave it out of the batch otherwise"
+            )
+
+
+def _is_id_of(column: Any, by_name: dict[str, Any]) -> bool:
+    """Whether a column has the IDs once more, as text."""
+    pa, pc = _arrow()
+    try:
+        parts = [by_name[name].cast(pa.uint64()).cast(pa.string()) for name in ("id_ms", "id_seq")]
+        return bool(column.cast(pa.string()).equals(pc.binary_join_element_wise(*parts, "-")))
+    except pa.ArrowException:
+        return False
+
+
+def _is_time_of(column: Any, by_name: dict[str, Any], *, in_parts: bool) -> bool:
+    """Whether a column has the times of the IDs once more; a read gives null for those that no timestamp can hold."""
+    pa, pc = _arrow()
+    if not pa.types.is_timestamp(column.type):
+        return False
+    try:
+        ms = by_name["id_ms"] if in_parts else pc.replace_substring_regex(by_name["id"], "-.*", "")
+        times = column.cast(pa.timestamp("ms")).cast(pa.int64()).cast(pa.uint64(), safe=False)
+        return bool(pc.all(pc.equal(times, ms.cast(pa.uint64())), min_count=0).as_py())
+    except pa.ArrowException:  # finer than milliseconds, or no ID
+        return False
 
 
 def _is_list(kind: Any) -> bool:

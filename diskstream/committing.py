@@ -72,7 +72,9 @@ class Committing:
         such a column, each column is a field of its name. Numbers become decimal text, booleans ``true`` and ``false``,
         dates and times ISO 8601 (those with a time zone in UTC), of the years 0000 to 9999. A null leaves its field
         out. The columns ``id``, ``id_ms``, ``id_seq``, ``stream`` and ``ts`` are no fields; fields of such names, or of
-        the name ``fields``, are columns named ``field:id`` and so on.
+        the name ``fields``, are columns named ``field:id`` and so on. Where columns are fields, ``id``, ``stream`` and
+        ``ts`` are left out as reads and exports give them alone, so that no data goes without a word: ``stream`` in
+        front of the ID, ``id`` and ``ts`` as the ID and its time once more; or beside ``field:id`` and so on.
 
         A batch that does not fit into one frame of 64 MiB becomes several, cut alike whenever the rows are alike; each
         is there whole or not at all. The first is part `commit.part`, the next one more, and so on: at most 4096 of
@@ -90,8 +92,8 @@ class Committing:
 
         Raises:
             IDOrderError, ZeroIDError, InvalidIDError: the IDs cannot be used.
-            ArgumentError: a row without a field, a column that cannot be a field, a time that cannot be read back.
-                Nothing is added then.
+            ArgumentError: a row without a field, a column that cannot be a field, or that may be meant for one and
+                would be left out, a time that cannot be read back. Nothing is added then.
             LimitError: an entry is too large.
             StorageError: the disk said no: frames before the one that failed stay.
             MissingPackageError: pyarrow is not installed.

@@ -107,8 +107,10 @@ def _told_apart(batch: pa.RecordBatch, *, timed: bool) -> tuple[pa.RecordBatch, 
         used.add("stream")
     for name in sorted(used & {"id_ms", "id_seq"}):
         _check_not_negative(batch[name], name)
-    renamed = [f"field:{name}" if name in _RESERVED and name not in used else name for name in names]
-    return batch.rename_columns(renamed), "columns" if in_parts or in_text else "auto"
+    # `Stream.add_arrow` leaves a stream's name out only where an export has it: in front of the ID.
+    kept = batch.select([place for place, name in enumerate(names) if name != "stream" or name not in used])
+    renamed = [f"field:{name}" if name in _RESERVED and name not in used else name for name in kept.schema.names]
+    return kept.rename_columns(renamed), "columns" if in_parts or in_text else "auto"
 
 
 def _check_not_negative(numbers: pa.Array, name: str) -> None:

@@ -145,6 +145,47 @@ def test_some_names_are_no_fields_unless_it_is_said(stream: Stream) -> None:
     assert pairs(stream) == [[*wanted, (b"field:other", b"as it is")]]
 
 
+@pytest.mark.parametrize("name", ["id", "stream", "ts"])
+@pytest.mark.parametrize("values", [["5-0"], [b"5-0"], [5], [dt.datetime(2024, 5, 6, tzinfo=dt.UTC)]], ids=repr)
+@pytest.mark.parametrize("ids", ["none", "looked at", "passed over"])
+def test_a_column_that_may_be_data_does_not_go_without_a_word(
+    store: Store, stream: Stream, name: str, values: list[Any], ids: str
+) -> None:
+    """An order's `id`, an event's `ts`: what the name stands for it is not, and so it was lost."""
+    parts = {} if ids == "none" else {"id_ms": [6], "id_seq": [0]}
+    batch = pa.record_batch({**parts, "n": ["1"], name: values})
+    with pytest.raises(ArgumentError, match=f"'{name}' would not be added.*'field:{name}'"):
+        stream.add_arrow(batch, ids="columns" if ids == "looked at" else "auto")
+    assert not store.exists("x")
+
+
+@pytest.mark.parametrize("how", ["auto", "columns"])
+def test_what_reads_and_exports_give_beside_fields_goes(stream: Stream, how: str) -> None:
+    times = pa.array([dt.datetime(1970, 1, 1, 0, 0, 5, tzinfo=dt.UTC), None], pa.timestamp("us", "UTC"))
+    parts: dict[str, Any] = {"id_ms": pa.array([5000, MAX], pa.uint64()), "id_seq": [7, 0]}
+    stream.add_arrow(pa.record_batch({"stream": [b"x", b"x"], **parts, "ts": times, "n": ["1", "2"]}), ids=how)
+    assert (ids(stream) == ["5000-7", f"{MAX}-0"]) is (how == "columns")
+    assert [pair for row in pairs(stream) for pair in row] == [(b"n", b"1"), (b"n", b"2")]
+
+
+def test_beside_ids_of_text_their_times_go(stream: Stream) -> None:
+    times = pa.array([5, 6], pa.timestamp("ms"))
+    stream.add_arrow(
+        pa.record_batch({"stream": ["x"] * 2, "id": ["5-1", "6-2"], "ts": times, "n": [1, 2]}), ids="columns"
+    )
+    assert ids(stream) == ["5-1", "6-2"]
+    with pytest.raises(ArgumentError, match="'ts' would not be added"):
+        stream.add_arrow(pa.record_batch({"id": ["7-1", "8-2"], "ts": times, "n": [1, 2]}), ids="columns")
+
+
+def test_an_id_beside_its_parts_goes_where_it_says_the_same(stream: Stream) -> None:
+    parts = {"id_ms": [5, 6], "id_seq": [1, 2], "n": [1, 2]}
+    with pytest.raises(ArgumentError, match="'id' would not be added"):
+        stream.add_arrow(pa.record_batch({"id": ["5-1", "6-3"], **parts}), ids="columns")
+    stream.add_arrow(pa.record_batch({"id": ["5-1", "6-2"], **parts}), ids="columns")
+    assert ids(stream) == ["5-1", "6-2"]
+
+
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.int64(), pa.bool_()], ids=str)
 def test_a_slice_of_a_batch_is_its_rows_only(stream: Stream, kind: Any) -> None:
     values = [None if number % 3 == 0 else number % 2 if kind == pa.bool_() else number for number in range(100)]
@@ -420,3 +461,16 @@ def test_what_comes_out_as_a_table_goes_in_again(store: Store, stream: Stream) -
         copy.add_arrow(batch, ids="columns")
     there = [(entry.id, entry.fields) for entry in copy]
     assert there == [(entry.id, entry.fields) for entry in stream]
+
+
+@pytest.mark.parametrize("name", ["id", "stream", "ts"])
+def test_what_a_table_calls_like_a_part_of_an_entry_is_not_lost_on_the_way_back(
+    store: Store, stream: Stream, name: str
+) -> None:
+    stream.add({"a": 1, name: "mine"}, "5-5")
+    (batch,) = stream.to_arrow().to_batches()
+    with pytest.raises(ArgumentError, match=f"'field:{name}'"):
+        store.stream("copy").add_arrow(batch, ids="columns")
+    told = batch.rename_columns([f"field:{each}" if each == name else each for each in batch.schema.names])
+    store.stream("copy").add_arrow(told, ids="columns")
+    assert [entry.fields for entry in store.stream("copy")] == [entry.fields for entry in stream]
