@@ -188,7 +188,10 @@ class Consumer:
     # --- for workers --------------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Ends this consumer's iterators after the entry under way; from a signal handler, or another thread."""
+        """Ends this consumer's iterators after the entry under way; from a signal handler, or another thread.
+
+        Those that it begins later end at once: to go on, take the consumer anew, by `Group.consumer`.
+        """
         self._stopped.set()
 
     def entries(

@@ -64,6 +64,7 @@ def repair(
 
     Returns:
         One report for the store itself, where there is something to say of it, then one for each stream as it is done.
+        Nothing is looked at, and nothing repaired, before the first one is asked for: go through all of them.
 
     Raises:
         NotAStoreError: nothing says that this is a store.

@@ -319,7 +319,7 @@ class Stream(Grouped, Committing, Described, Retained, Scanned, WireAdding, Wire
         return found.get(self._name, [])
 
     def tail(self, after: IDLike = "$", *, block: float | None = None) -> Iterator[Entry]:
-        """Entries behind `after` as they come. Ends when none came for `block` seconds; None waits for ever.
+        """Entries behind `after` as they come. Ends when none came for `block` seconds; 0 and None wait for ever.
 
         ``$`` is the stream's end as of the call, not of the iterator's first use.
         """
