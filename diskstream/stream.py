@@ -15,10 +15,8 @@ from diskstream.engine.fetching import fetch_ahead
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.moved import cut_short
 from diskstream.engine.seal import CompactReport
-from diskstream.entry_size import stored_name
 from diskstream.errors import (
     ArgumentError,
-    ArgumentTypeError,
     IDOrderError,
     NoSuchStreamError,
     ReadOnlyError,
@@ -499,11 +497,3 @@ def _add_once(
 def _rereadable(fields: Fields) -> Fields:
     """The fields, as something that can be read twice."""
     return list(fields) if isinstance(fields, Iterator) else fields
-
-
-def _field_names(fields: Sequence[str | bytes] | None) -> list[bytes] | None:
-    if fields is None:
-        return None
-    if isinstance(fields, str | bytes):
-        raise ArgumentTypeError(f"fields is a sequence of names: [{fields!r}]")
-    return list(dict.fromkeys(map(stored_name, fields)))

@@ -13,7 +13,7 @@ from pathlib import Path
 from diskstream._native import Block, EntryID, Log, NodeCache, SealedSegment, SegmentView
 from diskstream.engine import names
 from diskstream.engine.files import open_regular
-from diskstream.engine.looks import children, is_folder, is_link
+from diskstream.engine.looks import children, is_file, is_folder, is_link
 from diskstream.engine.losses import Loss
 from diskstream.engine.ownership import owner_of
 from diskstream.engine.salvage_nodes import salvage_log
@@ -165,7 +165,7 @@ def _sources(
         kept = folder != directory
         for path in children(folder) if is_folder(folder) and not is_link(folder) else []:
             parsed = names.parse_file(path.name.rpartition("-")[0] if kept else path.name)
-            if parsed is None or not path.is_file() or parsed[1] >= active or (parsed[1:] in listed and not kept):
+            if parsed is None or not is_file(path) or parsed[1] >= active or (parsed[1:] in listed and not kept):
                 continue
             made: _Source | None = None
             try:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from diskstream._native import Block, NodeCache, RowSegment, SealedSegment, Sealer, SegmentView
-from diskstream.engine import audit, cold, names, quarantine, recovery, spare
+from diskstream.engine import audit, cold, looks, names, quarantine, recovery, spare
 from diskstream.engine.files import Files, LogFileLike, open_regular, size_of, unless_done
 from diskstream.engine.frames import read_all
 from diskstream.engine.log import StreamLog
@@ -331,7 +331,7 @@ class _StreamRepair:
         path = rows if looks.is_there(rows) and not looks.is_there(sealed) else sealed
         if found is not None:
             found.place(view.entries, view.first, view.last)
-        if not sealed.exists() and self._remake(view, log, 0 if found is None else found.entries):
+        if not looks.is_there(sealed) and self._remake(view, log, 0 if found is None else found.entries):
             return
         if found is None and not self._give_up and cold.is_used(self.streams):
             stub = names.cold_path(self.directory, view.number, view.generation)
