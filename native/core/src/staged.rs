@@ -10,6 +10,7 @@
 use crate::error::{Error, Result};
 use crate::id::Id;
 use crate::packing::{Packed, MAX_ROWS_BYTES};
+use crate::plurals::number_of;
 use crate::wire::{put_id, put_u32, Reader};
 
 const HEADER_BYTES: usize = 44;
@@ -50,7 +51,7 @@ pub fn decode(bytes: &[u8]) -> Result<Packed> {
         return Err(Error::corrupt(WHAT, 0, format!("checksum {stored:08x}"), format!("{found:08x}")));
     }
     if flags > HAS_IDS || rows == 0 || payload.len() > MAX_ROWS_BYTES || first > last {
-        return Err(reader.fault("rows as this version stages them", format!("flags {flags:x} and {rows} rows")));
+        return Err(reader.fault("rows as this version stages them", format!("flags {flags:x} and {}", number_of(rows.into(), "row"))));
     }
     Ok(Packed { payload: payload.to_vec(), rows, ids: (flags == HAS_IDS).then_some((first, last)) })
 }
@@ -80,7 +81,7 @@ mod tests {
             assert!(decode(&other).is_err(), "bit {bit}");
         }
         for end in 0..bytes.len() {
-            assert!(decode(bytes.get(..end).unwrap()).is_err(), "{end} bytes");
+            assert!(decode(bytes.get(..end).unwrap()).is_err(), "cut at {end}");
         }
         assert!(decode(&[bytes.as_slice(), &[0]].concat()).is_err());
     }
