@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from diskstream._native import ColumnBatch
+from diskstream.entry_size import stored_name
 from diskstream.errors import ArgumentTypeError, MissingPackageError
 
 if TYPE_CHECKING:
@@ -41,13 +42,14 @@ def field_names(fields: Sequence[str | bytes] | None) -> list[bytes] | None:
     """The fields that are wanted, each once; None where all are.
 
     Raises:
-        ArgumentTypeError: it is one name, and no sequence of them.
+        ArgumentTypeError: it is one name, and no sequence of them; one is no name.
+        ArgumentError: one is no name.
     """
     if fields is None:
         return None
     if isinstance(fields, str | bytes):
         raise ArgumentTypeError(f"fields is a sequence of names: [{fields!r}]")
-    return list(dict.fromkeys(name.encode() if isinstance(name, str) else bytes(name) for name in fields))
+    return list(dict.fromkeys(map(stored_name, fields)))
 
 
 def _values(field: tuple[bytes, bytes, bytes, bytes | None, int], rows: int) -> list[bytes | None]:

@@ -1,12 +1,10 @@
 """How large an entry may be, and what is stored of its names and values, for those who make entries."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from diskstream._native import MAX_ENTRY_BYTES, check_rows
-from diskstream.errors import ArgumentTypeError
 
-__all__ = ["MAX_ENTRY_BYTES", "check_rows", "stored", "stored_name", "stored_names"]
+__all__ = ["MAX_ENTRY_BYTES", "check_rows", "stored", "stored_name"]
 
 
 def stored(value: Any) -> bytes:
@@ -27,16 +25,3 @@ def stored_name(name: Any) -> bytes:
     """
     check_rows([[(name, b"")]])
     return stored(name)
-
-
-def stored_names(names: Iterable[str | bytes] | None) -> list[bytes] | None:
-    """The same of several, each once; None of None.
-
-    Raises:
-        ArgumentError, ArgumentTypeError: one is no name, or they are one name.
-    """
-    if names is None:
-        return None
-    if isinstance(names, str | bytes):
-        raise ArgumentTypeError(f"fields is a sequence of names: [{names!r}]")
-    return list(dict.fromkeys(map(stored_name, names)))

@@ -51,7 +51,10 @@ pub fn decode(bytes: &[u8]) -> Result<Packed> {
         return Err(Error::corrupt(WHAT, 0, format!("checksum {stored:08x}"), format!("{found:08x}")));
     }
     if flags > HAS_IDS || rows == 0 || payload.len() > MAX_ROWS_BYTES || first > last {
-        return Err(reader.fault("rows as this version stages them", format!("flags {flags:x} and {}", number_of(rows.into(), "row"))));
+        return Err(reader.fault(
+            "rows as this version stages them",
+            format!("flags {flags:x} and {}", number_of(rows.into(), "row")),
+        ));
     }
     Ok(Packed { payload: payload.to_vec(), rows, ids: (flags == HAS_IDS).then_some((first, last)) })
 }
