@@ -15,7 +15,7 @@ pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark.sql.types")
 
 from diskstream.options import streams_within_descriptors  # noqa: E402
-from diskstream.spark import planning  # noqa: E402  # after what it needs
+from diskstream.spark import planning, staged_reading  # noqa: E402  # after what it needs
 from diskstream.spark.commit import Manifest, commit  # noqa: E402
 from diskstream.spark.options import ReadOptions  # noqa: E402
 from diskstream.spark.planning import plan_entries  # noqa: E402
@@ -113,17 +113,17 @@ def test_a_write_opens_each_stream_once(at: Path, opened: "Counter[str]") -> Non
 
 
 def test_a_commit_opens_each_staged_file_once(at: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each has a footer that lists all of its batches: read for each of them, a wide write cost their square."""
+    """Where its batches are is found by going through it: for each of them anew, a wide write cost their square."""
     target = Target.of(COLUMNS, options(ids="columns"))
     files = tuple(stage(at, ("job", task), [rows(200 + task, 2)], target, 8) for task in range(0, 4, 2))
     read: Counter[str] = Counter()
-    really = pa.memory_map
 
-    def noted(path: str) -> Any:
-        read[str(Path(path).relative_to(at))] += 1
-        return really(path)
+    class Noted(staged_reading.PackedFile):
+        def __init__(self, path: Path) -> None:
+            read[str(path.relative_to(at))] += 1
+            super().__init__(path)
 
-    monkeypatch.setattr(pa, "memory_map", noted)
+    monkeypatch.setattr(staged_reading, "PackedFile", Noted)
     with diskstream.open(at) as store:
         commit(store, Manifest("query:q", 0, given=True, files=files))
     assert read == {each.path: 1 for each in files}
