@@ -20,6 +20,7 @@ from diskstream.spark.commit import Manifest, commit  # noqa: E402
 from diskstream.spark.options import ReadOptions  # noqa: E402
 from diskstream.spark.planning import plan_entries  # noqa: E402
 from diskstream.spark.rows import Target  # noqa: E402
+from diskstream.spark.staged_file import PackedFile  # noqa: E402
 from diskstream.spark.staging import stage  # noqa: E402
 from diskstream.spark.writers import EntriesWriter  # noqa: E402
 from tests.spark.staged_rows import LONG, TEXT, options, schema  # noqa: E402
@@ -118,7 +119,7 @@ def test_a_commit_opens_each_staged_file_once(at: Path, monkeypatch: pytest.Monk
     files = tuple(stage(at, ("job", task), [rows(200 + task, 2)], target, 8) for task in range(0, 4, 2))
     read: Counter[str] = Counter()
 
-    class Noted(staged_reading.PackedFile):
+    class Noted(PackedFile):
         def __init__(self, path: Path) -> None:
             read[str(path.relative_to(at))] += 1
             super().__init__(path)
