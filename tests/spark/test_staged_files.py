@@ -13,7 +13,7 @@ import diskstream
 from diskstream import ArgumentError, StorageError
 from diskstream._native import PackedRows
 from diskstream.arrow_rows import pack
-from diskstream.spark import staging
+from diskstream.spark import passed, staging
 from diskstream.spark.commit import Manifest
 from diskstream.spark.merging import ordered
 from diskstream.spark.staged_reading import StagedFiles, frames_of, unpacked
@@ -117,6 +117,8 @@ def test_long_rows_are_several_frames_of_one_batch(at: Path, monkeypatch: pytest
     with diskstream.open(at) as store:
         ((_, (batch,)),) = ordered(store, files, given=True, check=True)
         assert [frame.rows for frame in frames_of(batch.read(), "columns")] == [1, 1, 1]
+        # Of which row on nothing could be added is told by its ID, in whichever frame it is.
+        assert [str(passed._id_of([batch], row)) for row in range(3)] == ["1-0", "2-0", "3-0"]
     assert committed(at, Manifest("query:q", 0, True, files))
     assert numbers(at) == [1, 2, 3]
 
