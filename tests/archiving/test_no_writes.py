@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 import redis
 
 from diskstream.archiving import outages
+from diskstream.archiving.trimming import trim_source
 from tests.archiving.test_archive import until
 from tests.archiving.test_away import following, has_come
 from tests.archiving.world import World
@@ -76,3 +78,24 @@ def test_who_follows_trims_once_it_takes_writes_again(
     assert run.result.is_good
     (report,) = run.result.reports
     assert (report.entries, report.trimmed) == (25, 25)
+
+
+def test_who_follows_rests_between_the_trims_that_are_refused(
+    source: World, second_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server in distress is not asked again with each look at what has come."""
+    asked: list[Any] = []
+
+    def noted(*given: Any, **more: Any) -> Any:
+        asked.append(more["upto"])
+        return trim_source(*given, **more)
+
+    monkeypatch.setattr("diskstream.archiving.stream_copy.trim_source", noted)
+    monkeypatch.setattr(outages, "rest_s", lambda _times: 1000.0)
+    with refusing(second_server, source.client, "NOREPLICAS"), following(source, trim=True):
+        until(lambda: len(asked) == 1 and has_come(source, 20))
+        source.client.config_set("min-replicas-to-write", "0")
+        for first in (21, 26, 31):
+            source.fill("s", 5, first=first)
+            until(lambda come=first + 4: has_come(source, come))
+        assert len(asked) == 1
