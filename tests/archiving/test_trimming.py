@@ -315,3 +315,24 @@ def test_what_others_removed_behind_a_trim_that_was_refused_is_not_counted(
 
     monkeypatch.setattr(Server, "call", call)
     assert world.archive("--trim")["s"]["trimmed"] == 19
+
+
+@pytest.mark.parametrize("held_back", [False, True])
+def test_what_stands_in_the_way_of_a_step_is_asked_for_before_it_goes(
+    world: World, monkeypatch: pytest.MonkeyPatch, held_back: bool
+) -> None:
+    """The copy of what comes in a later step may be in another place, which is lost."""
+    monkeypatch.setattr(trimming, "STEP_ENTRIES", 4)
+    world.fill("s", 10)
+    world.archive()
+    asked: list[tuple[str, str]] = []
+
+    def check(first: EntryID, last: EntryID) -> None:
+        asked.append((str(first), str(last)))
+        if len(asked) == 2:
+            raise ChangedError("the copy", "is lost", "bring it back")
+
+    with pytest.raises(ChangedError, match="is lost"):
+        trimmed_by_hand(world, "10-1", check=check, held_back=held_back)
+    assert asked == [("1-1", "4-1"), ("5-1", "8-1")]
+    assert list(world.source("s")) == [f"{number}-1" for number in range(5, 11)]
