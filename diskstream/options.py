@@ -39,7 +39,8 @@ class Options:
         max_open_streams: streams kept open, each with two descriptors and a mapping; more are opened in turn.
         pending_rows: pending entries whose latest change is kept in memory; beyond it they are merged into the view.
         retention_interval_ms: how often open streams with a rule of retention are looked at; 0 leaves it to others.
-        decode_responses: names and values come out as str instead of bytes.
+        decode_responses: names and values come out as str instead of bytes; asking an entry for one that is no UTF-8
+            raises UnicodeDecodeError, as with redis-py.
         clock: milliseconds since 1970, for automatic IDs; None is the system's clock.
     """
 

@@ -99,6 +99,16 @@ def test_its_text_says_what_it_is(entry: Entry) -> None:
     assert repr(entry) == f"Entry('5-3', {entry.fields!r})"
 
 
+def test_its_text_shows_bytes_that_are_no_text_as_bytes(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "data", decode_responses=True) as store:
+        store.stream("s").add({"name": "Zürich", b"raw": b"\xff", b"\xfe": "x"}, "5-3")
+        entry = store.stream("s").get("5-3")
+        assert repr(entry) == "Entry('5-3', {'name': 'Zürich', 'raw': b'\\xff', b'\\xfe': 'x'})"
+        assert entry is not None
+        with pytest.raises(UnicodeDecodeError, match="0xff"):
+            entry["raw"]
+
+
 def test_it_survives_pickling_and_copying(entry: Entry) -> None:
     for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
         back = pickle.loads(pickle.dumps(entry, protocol))
