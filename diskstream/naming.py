@@ -217,11 +217,12 @@ class Naming:
         finally:
             page.close()
 
-    def _create(self, name: bytes) -> None:
+    def _create(self, name: bytes) -> bool:
         with self._lock_names():
             self._settle(name)
-            directory.create_stream(self._streams, name, self._files)
+            made = directory.create_stream(self._streams, name, self._files)
         self._page.ctl.ring()
+        return made
 
     def _place(self, name: bytes) -> Path:
         """Where a stream is, or would be. Where one is put aside, this waits for whoever did that, or ends it."""

@@ -297,27 +297,33 @@ class Store(Naming, Upkeep):
             while True:
                 where = self._place(name)
                 try:
-                    is_there = is_folder(where)
+                    is_there, made = is_folder(where), False
                     if not is_there:
                         if not create:
                             if self._is_lease:
                                 lease.check(self.path)  # of a lease nothing goes but all of it
                             return None
-                        self._create(name)
-                    log = self._open_log(name, where)
+                        made = self._create(name)
+                    log = self._open_log(name, where, made=made)
                     if not is_there and self._windows_of_new is not None:
                         idempotence.begin(log, *self._windows_of_new())
                     return log
                 except StreamMoved:
                     continue
 
-    def _open_log(self, name: bytes, where: Path) -> StreamLog:
+    def _open_log(self, name: bytes, where: Path, *, made: bool) -> StreamLog:
         refuse_link(where)
         while len(self._logs) >= self.options.max_open_streams and self._retire_one():
             pass
         try:
             log = StreamLog(
-                where, self._files, self.options, read_only=self.read_only, cache=self._cache, view=self._view
+                where,
+                self._files,
+                self.options,
+                read_only=self.read_only,
+                made=made,
+                cache=self._cache,
+                view=self._view,
             )
         except FileNotFoundError as error:  # a symbolic link to nothing, say
             raise storage_error(str(error.filename or where), "open", error.errno or 2, str(error)) from error

@@ -309,14 +309,14 @@ def unreadable_names(streams: Path) -> list[Path]:
     return sorted(folder for folder in folders if names.decode_directory(folder) is None)
 
 
-def create_stream(streams: Path, name: bytes, files: Files) -> Path:
-    """Makes an empty stream; the caller holds the store's lock. One that exists is left as it is.
+def create_stream(streams: Path, name: bytes, files: Files) -> bool:
+    """Makes an empty stream, durable; the caller holds the store's lock. Returns False of one that exists: it stays.
 
     Everything is made in a hidden directory that is renamed when it is durable, so a stream exists whole or not at all.
     """
     target = streams / names.encode_name(name)
     if is_there(target):
-        return target
+        return False
     fresh = streams / f".new-{secrets.token_hex(8)}"
     try:
         with within(streams, "create"):
@@ -334,7 +334,7 @@ def create_stream(streams: Path, name: bytes, files: Files) -> Path:
             _remove_tree(fresh, files)
         raise
     files.sync_dir(streams)
-    return target
+    return True
 
 
 def write_name(directory: Path, candidates: list[bytes], files: Files) -> None:

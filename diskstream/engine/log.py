@@ -69,6 +69,7 @@ class StreamLog:
         options: Options,
         *,
         read_only: bool,
+        made: bool = False,
         cache: SharedCache | None = None,
         view: View | None = None,
     ) -> None:
@@ -89,7 +90,7 @@ class StreamLog:
             self._whereabouts = Whereabouts(directory, is_reader=read_only)
             undo.callback(self._whereabouts.close)
             with self._whereabouts.asked():
-                self.page, file, self.native = self._open()
+                self.page, file, self.native = self._open(made)
             undo.callback(self.page.close)
             undo.callback(file.close)
             self._logs: dict[int, LogFileLike] = {self.native.tail[0]: file}
@@ -107,7 +108,7 @@ class StreamLog:
         self.first_seen: tuple[int, EntryID] | None = None  # the first live ID, as of a version: see reader.first_id
         self.marked_lsn = self._reserved_lsn = self.native.tail[2]
 
-    def _open(self) -> tuple[Page, LogFileLike, Log]:
+    def _open(self, made: bool) -> tuple[Page, LogFileLike, Log]:
         if self.read_only:
             page = Page.private()
             try:
@@ -122,7 +123,7 @@ class StreamLog:
             except FileNotFoundError:
                 raise StreamMoved from None
             try:
-                opened = self._alone(page) if page.alone else self._join(page)
+                opened = self._alone(page, made) if page.alone else self._join(page)
             except FileNotFoundError:
                 page.close()
                 if is_there(self.directory):
@@ -135,10 +136,11 @@ class StreamLog:
                 return page, *opened
             page.close()
 
-    def _alone(self, page: Page) -> tuple[LogFileLike, Log] | None:
+    def _alone(self, page: Page, made: bool) -> tuple[LogFileLike, Log] | None:
         if not is_there(self.directory):
             raise StreamMoved
-        file, native, report, self.fault, generation = recovery.recover(self.directory, self.files, page, self.options)
+        found = recovery.recover(self.directory, self.files, page, self.options, made=made)
+        file, native, report, self.fault, generation = found
         self.opened_alone = True
         if report.findings:
             self.report = report

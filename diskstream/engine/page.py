@@ -83,6 +83,7 @@ class Page:
         same_boot: whether the page was last made since the machine started.
         was_visible: up to where readers saw the log before it was made anew.
         was_poisoned: whether it said so then.
+        was_new: whether nobody had ever made it, and so nobody opened what it is of.
     """
 
     def __init__(self, locks: Locks, ctl: Ctl, *, alone: bool, path: Path = Path("ctl")) -> None:
@@ -93,6 +94,7 @@ class Page:
         self._identity = ours.st_dev, ours.st_ino  # a number of a descriptor may be another file's later
         self.same_boot = ctl.ready and bytes(ctl.boot) == boot_id()
         self.was_visible = ctl.visible
+        self.was_new = not ctl.generation
         self.was_poisoned = bool(ctl.flags & POISONED)  # even if who made it anew was killed before it was ready
 
     @classmethod

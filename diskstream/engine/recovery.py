@@ -209,9 +209,12 @@ def is_left_behind(path: Path) -> bool:
 
 
 def recover(
-    directory: Path, files: Files, page: Page, options: Options
+    directory: Path, files: Files, page: Page, options: Options, *, made: bool = False
 ) -> tuple[LogFileLike, Log, RecoveryReport, CorruptionError | None, int]:
     """Opens a stream that nobody else has open, and puts right what a crash left.
+
+    What this process has `made` itself is durable as it made it, names and all, if nobody else was here before: that
+    waits for the disk no more.
 
     Returns file, log, report, the fault of a rotten log, and the generation of the page.
     """
@@ -232,10 +235,11 @@ def recover(
             # The kernel may have given up such a page between the look at it and its copy: believed is what was copied.
             native, fault = _log_or_copy(directory, number, page.ctl, file, options)
             fault = _settled(directory, files, file, native, fault=fault, report=report)
-        file.flush()
-        # A killed process may have left names that nobody has flushed yet.
-        files.sync_dir(directory)
-        files.sync_dir(directory.parent)
+        if not (made and page.was_new):
+            file.flush()
+            # A killed process may have left names that nobody has flushed yet.
+            files.sync_dir(directory)
+            files.sync_dir(directory.parent)
         if fault is None:
             report.findings += _tidy(directory, there, files, native, options)
             if not page.same_boot:

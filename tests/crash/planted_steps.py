@@ -105,10 +105,10 @@ def truncation_not_durable(patch: pytest.MonkeyPatch) -> None:
     """What is torn is cut, and written over before the cut is durable: no flush of a recovery is one."""
     whole, flush, recovering = recovery.recover, RecordedLog.flush, set[int]()
 
-    def recover(*given: object) -> object:
+    def recover(*given: object, **named: object) -> object:
         recovering.add(get_ident())
         try:
-            return whole(*given)  # type: ignore[arg-type]
+            return whole(*given, **named)  # type: ignore[arg-type]
         finally:
             recovering.discard(get_ident())
 

@@ -103,3 +103,35 @@ def test_a_maker_that_dies_leaves_nothing_that_is_in_the_way(tmp_path: Path) -> 
     else:
         raise AssertionError("making a store takes too many steps")
     assert number > 8
+
+
+WAITS = ("sync", "sync_dir", "flush", "pwrite_sync")  # for the disk
+
+
+def test_a_new_stream_waits_for_the_disk_to_be_made_and_to_reserve_ids_and_no_more(tmp_path: Path) -> None:
+    steps: list[tuple[str, str]] = []
+    with diskstream.open(
+        tmp_path / "s", **SMALL, files=Watched(lambda kind, at: steps.append((kind, at.name)))
+    ) as store:
+        steps.clear()
+        store.stream("x").add({"n": 1})
+        assert [kind for kind, _ in steps if kind in WAITS] == ["sync", "sync_dir", "sync_dir", "pwrite_sync"]
+
+
+def test_a_new_stream_that_others_had_before_its_maker_is_flushed_as_any(tmp_path: Path) -> None:
+    """They may have added to it, and been killed before their flush."""
+    steps: list[tuple[str, str]] = []
+    others: list[diskstream.EntryID] = []
+
+    def step(kind: str, at: Path) -> None:
+        steps.append((kind, at.name))
+        if (kind, at.name) == ("sync_dir", "streams") and (at / "x").exists() and not others:
+            with diskstream.open(tmp_path / "s", **SMALL) as other:
+                others.append(other.stream("x").add({"n": "theirs"}))
+
+    with diskstream.open(tmp_path / "s", **SMALL, files=Watched(step)) as store:
+        steps.clear()
+        ours = store.stream("x").add({"n": "ours"})
+        made = ["sync", "sync_dir", "sync_dir"]
+        assert [kind for kind, _ in steps if kind in WAITS][:6] == [*made, "flush", "sync_dir", "sync_dir"]
+        assert [entry.id for entry in store.stream("x").range()] == [*others, ours]
