@@ -1,7 +1,7 @@
 """Sealed segments and columns, as the native core shows them: the part of `_native.pyi` that has no room there."""
 
 from collections.abc import Sequence
-from typing import TypeAlias, final
+from typing import ClassVar, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
@@ -167,6 +167,8 @@ class SealedSegment:
 @final
 class ColumnBatch:
     """Entries as columns, as bytes that numpy and Arrow wrap without a copy."""
+
+    MAX_FIELDS: ClassVar[int]  # At most so many where none are named
 
     @staticmethod
     def of_blocks(blocks: Sequence[Block], fields: Sequence[bytes] | None, duplicates: str) -> ColumnBatch:

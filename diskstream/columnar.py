@@ -1,13 +1,14 @@
 """Entries as columns: numpy arrays, and Arrow tables, over the bytes that the native core packed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from diskstream._native import ColumnBatch
 from diskstream.entry_size import stored_name
-from diskstream.errors import ArgumentTypeError, MissingPackageError
+from diskstream.errors import ArgumentError, ArgumentTypeError, MissingPackageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _ID_COLUMNS = ("id_ms", "id_seq")
+# Milliseconds and sequences of IDs, and the fields by their names.
+_Part: TypeAlias = tuple["pa.Array", "pa.Array", dict[bytes, "pa.Array"]]
 
 __all__ = ["Columns", "as_columns", "as_table", "field_names", "import_arrow"]
 
@@ -65,8 +68,20 @@ def _values(field: tuple[bytes, bytes, bytes, bytes | None, int], rows: int) -> 
     return values
 
 
+def _check_number(fields: Sized, wanted: list[bytes] | None) -> None:
+    """What each batch keeps to, kept to by all of them together."""
+    if wanted is None and len(fields) > ColumnBatch.MAX_FIELDS:
+        raise ArgumentError(
+            f"more than {ColumnBatch.MAX_FIELDS:,} different fields: name those that are wanted (fields=[...])"
+        )
+
+
 def as_columns(batches: Iterable[ColumnBatch], wanted: list[bytes] | None) -> Columns:
-    """Joins batches into one set of columns; `wanted` are there even where nothing has them."""
+    """Joins batches into one set of columns; `wanted` are there even where nothing has them.
+
+    Raises:
+        ArgumentError: there are too many fields, and none are wanted more than others.
+    """
     import numpy as np  # as above
 
     ms: list[npt.NDArray[np.uint64]] = []
@@ -79,6 +94,7 @@ def as_columns(batches: Iterable[ColumnBatch], wanted: list[bytes] | None) -> Co
         for field in batch.fields:
             known = fields.setdefault(field[0], [None] * rows)
             known.extend(_values(field, batch.rows))
+        _check_number(fields, wanted)
         rows += batch.rows
         for values in fields.values():
             values.extend([None] * (rows - len(values)))
@@ -104,7 +120,7 @@ def _column_name(name: bytes) -> str:
     return f"field:{text}" if text in _ID_COLUMNS else text
 
 
-def _batch(pa: Any, batch: ColumnBatch) -> tuple["pa.Array", "pa.Array", dict[bytes, "pa.Array"]]:
+def _batch(pa: Any, batch: ColumnBatch) -> _Part:
     ids = [
         pa.Array.from_buffers(pa.uint64(), batch.rows, [None, pa.py_buffer(words)]) for words in (batch.ms, batch.seq)
     ]
@@ -126,13 +142,19 @@ def as_table(batches: Iterable[ColumnBatch], wanted: list[bytes] | None) -> "pa.
     A field that is itself called ``id_ms`` or ``id_seq`` becomes the column ``field:id_ms`` or ``field:id_seq``.
 
     Raises:
+        ArgumentError: there are too many fields, and none are wanted more than others.
         MissingPackageError: pyarrow is not installed.
     """
     pa = import_arrow("to_arrow()")
-    parts = [_batch(pa, batch) for batch in batches if batch.rows]
+    # One for all columns that a part lacks: of fields that few entries have, a table is little but these.
+    missing = cache(lambda rows: pa.nulls(rows, pa.binary()))
+    parts: list[_Part] = []
     order: dict[bytes, None] = dict.fromkeys(wanted or [])
-    for _, _, fields in parts:
-        order.update(dict.fromkeys(fields))
+    for batch in batches:
+        if batch.rows:
+            parts.append(_batch(pa, batch))
+            order.update(dict.fromkeys(parts[-1][2]))
+            _check_number(order, wanted)
     columns = [
         pa.chunked_array([part[0] for part in parts], type=pa.uint64()),
         pa.chunked_array([part[1] for part in parts], type=pa.uint64()),
@@ -140,7 +162,7 @@ def as_table(batches: Iterable[ColumnBatch], wanted: list[bytes] | None) -> "pa.
     for name in order:
         chunks = [fields.get(name, None) for _, _, fields in parts]
         filled = [
-            pa.nulls(len(part[0]), pa.binary()) if chunk is None else chunk
+            missing(len(part[0])) if chunk is None else chunk
             for part, chunk in zip(parts, chunks, strict=True)
         ]
         columns.append(pa.chunked_array(filled, type=pa.binary()))

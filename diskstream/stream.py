@@ -368,7 +368,7 @@ class Stream(Grouped, Committing, Described, Retained, Scanned, WireAdding, Wire
             duplicates: which value counts where an entry holds a name twice: ``first``, ``last``, or ``fail``.
 
         Raises:
-            ArgumentError: an entry holds a name twice, and `duplicates` is ``fail``.
+            ArgumentError: an entry holds a name twice, `duplicates` being ``fail``; over 10,000 fields, and none named.
             MissingPackageError: pyarrow is not installed.
         """
         wanted = columnar.field_names(fields)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import diskstream
 from diskstream import ArgumentError, Columns, InvalidIDError, Store, Stream
+from diskstream._native import ColumnBatch
 from diskstream.columnar import _column_name
 from tests.streams.layers import MAX, MAX_ID, Layered, Pairs, Row, kinds, layered, nth_id, rows, small_store
 
@@ -274,3 +275,41 @@ def test_columns_are_the_same_after_sealing_compacting_and_reopening(made: Layer
             check_table(store.stream("x").to_arrow(duplicates="last"), made.live, fields)
             store.compact()
             check_columns(store.stream("x").columns(duplicates="last"), made.live, fields)
+
+
+@pytest.mark.parametrize("seals", [(), (0, 1, 2), (1,)])
+def test_more_fields_than_a_table_can_have_are_an_error_that_says_what_to_do(
+    store: Store, seals: tuple[int, ...]
+) -> None:
+    """As of a dictionary whose keys are customers."""
+    stream, each = store.stream("s"), ColumnBatch.MAX_FIELDS // 3 + 1
+    for number in range(3):
+        stream.add({"kind": "visit"} | {f"customer-{number * each + at}": "1" for at in range(each)})
+        if number in seals:
+            store.seal("s")
+    for read in (stream.columns, stream.to_arrow):
+        with pytest.raises(ArgumentError, match=r"more than 10,000 different fields: name those .*\(fields=\[...\]\)"):
+            read()
+    found = stream.columns(fields=["kind", "customer-9999"])
+    assert found.fields == {b"kind": [b"visit"] * 3, b"customer-9999": [None, None, b"1"]}
+    table = stream.to_arrow(fields=["customer-3", "kind"])
+    assert (table["customer-3"].null_count, table["kind"].null_count) == (2, 0)
+    assert len(stream.columns(end=next(stream.range()).id).fields) == each + 1
+
+
+def test_of_fields_that_few_entries_have_a_table_has_one_array_of_nulls(store: Store) -> None:
+    stream = store.stream("s")
+    for number in range(60):
+        stream.add({f"customer-{number}": "1"})
+        store.seal("s")
+    table = stream.to_arrow()
+    table.validate(full=True)
+    assert [table[f"customer-{number}"].null_count for number in (0, 30, 59)] == [59] * 3
+    assert table["customer-30"][30].as_py() == b"1"
+    addresses = {
+        chunk.buffers()[1].address
+        for name in table.column_names[2:]
+        for chunk in table[name].chunks
+        if chunk.null_count == len(chunk)
+    }
+    assert len(addresses) == 1

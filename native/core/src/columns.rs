@@ -1,5 +1,6 @@
 //! Entries as columns: ID arrays, and offsets and bytes for each field name, as Arrow lays them out.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::block::{Block, Column, Table};
@@ -31,9 +32,19 @@ pub struct Columns {
     pub ms: Vec<u64>,
     pub seq: Vec<u64>,
     pub fields: Vec<FieldColumn>,
-    only: Option<Vec<Box<[u8]>>>,
+    /// Where each name stands among the fields.
+    places: HashMap<Box<[u8]>, usize>,
+    /// Whether there are no others than were wanted.
+    is_closed: bool,
     duplicates: Duplicates,
 }
+
+/// At most so many columns that nobody asked for by name: each has a place for each row, also where names are of one
+/// entry alone, as of a dictionary whose keys are numbers of customers.
+pub const MAX_FIELDS: usize = 10_000;
+
+/// The column of a table that each field takes, by the field's place, rising; fields that it lacks are left out.
+type Sources<'a> = Vec<(usize, &'a Column)>;
 
 /// A column's bytes stay below this, since Arrow's plain binary arrays have 32-bit offsets.
 const MAX_COLUMN_BYTES: usize = i32::MAX as usize;
@@ -41,8 +52,10 @@ const MAX_COLUMN_BYTES: usize = i32::MAX as usize;
 impl Columns {
     /// `only`: the names wanted, in this order, or all in the order met.
     pub fn new(only: Option<Vec<Box<[u8]>>>, duplicates: Duplicates) -> Columns {
-        let fields = only.iter().flatten().map(|name| FieldColumn::missing(name.clone(), 0)).collect();
-        Columns { ms: Vec::new(), seq: Vec::new(), fields, only, duplicates }
+        let is_closed = only.is_some();
+        let fields: Vec<FieldColumn> = only.into_iter().flatten().map(FieldColumn::empty).collect();
+        let places = fields.iter().enumerate().map(|(place, field)| (field.name.clone(), place)).collect();
+        Columns { ms: Vec::new(), seq: Vec::new(), fields, places, is_closed, duplicates }
     }
 
     pub fn rows(&self) -> usize {
@@ -64,6 +77,8 @@ impl Columns {
             }
         }
         self.meet(block, before, wanted.as_deref(), from..to)?;
+        let more = self.rows() - before;
+        self.fields.iter_mut().try_for_each(|field| field.make_room(more))?;
         match (&wanted, block.tables.first()) {
             (None, Some(table)) if block.tables.len() == 1 => self.push_run(table, from, to),
             (None, _) => self.push_rows(block, from..to),
@@ -97,47 +112,58 @@ impl Columns {
                 if again && self.duplicates == Duplicates::Fail {
                     return Err(Error::twice(block.id(row), name));
                 }
-                if self.only.is_none() && !self.fields.iter().any(|field| field.name == *name) {
-                    self.fields.push(FieldColumn::missing(name.clone(), before));
+                if !self.is_closed && !self.places.contains_key(name) {
+                    self.add(name, before)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn source<'a>(&self, table: &'a Table, name: &[u8]) -> Option<&'a Column> {
-        let mut names = table.shape.names.iter();
-        let at = match self.duplicates {
-            Duplicates::Last => names.rposition(|candidate| **candidate == *name),
-            _ => names.position(|candidate| **candidate == *name),
-        }?;
-        table.columns.get(at)
+    fn add(&mut self, name: &[u8], before: usize) -> Result<()> {
+        if self.fields.len() >= MAX_FIELDS {
+            return Err(Error::Invalid("more than 10,000 different fields: name those that are wanted (fields=[...])"));
+        }
+        let mut field = FieldColumn::empty(name.into());
+        field.make_room(before)?;
+        field.miss(before);
+        self.places.insert(name.into(), self.fields.len());
+        self.fields.push(field);
+        Ok(())
+    }
+
+    fn sources<'a>(&self, table: &'a Table) -> Sources<'a> {
+        let names = table.shape.names.iter().zip(&table.columns);
+        let mut found: Sources<'a> =
+            names.filter_map(|(name, column)| self.places.get(name).map(|place| (*place, column))).collect();
+        if self.duplicates == Duplicates::Last {
+            found.reverse();
+        }
+        found.sort_by_key(|(place, _)| *place); // stable, so that the one that counts stays before its duplicates
+        found.dedup_by_key(|(place, _)| *place);
+        found
     }
 
     /// A run of rows of one shape: whole columns at a time.
     fn push_run(&mut self, table: &Table, from: usize, to: usize) -> Result<()> {
-        let sources: Vec<Option<&Column>> = self.fields.iter().map(|field| self.source(table, &field.name)).collect();
-        for (field, source) in self.fields.iter_mut().zip(sources) {
-            match source {
-                Some(column) => field.extend(column, from, to)?,
-                None => (from..to).for_each(|_| field.push_missing()),
+        let mut sources = self.sources(table).into_iter().peekable();
+        for (place, field) in self.fields.iter_mut().enumerate() {
+            match sources.next_if(|(at, _)| *at == place) {
+                Some((_, column)) => field.extend(column, from, to)?,
+                None => field.miss(to.saturating_sub(from)),
             }
         }
         Ok(())
     }
 
     fn push_rows(&mut self, block: &Block, rows: impl Iterator<Item = usize>) -> Result<()> {
-        let sources: Vec<Vec<Option<&Column>>> = block
-            .tables
-            .iter()
-            .map(|table| self.fields.iter().map(|field| self.source(table, &field.name)).collect())
-            .collect();
-        let places = &block.places;
+        let mut sources: Vec<Option<Sources<'_>>> = vec![None; block.tables.len()];
         for row in rows {
-            let (table, at) = places.get(row).map_or((0, row), |(table, at)| (*table as usize, *at as usize));
-            let columns = sources.get(table).map_or(&[][..], |columns| columns);
-            for (field, column) in self.fields.iter_mut().zip(columns) {
-                match column.and_then(|column| column.get(at)) {
+            let (number, at) = block.places.get(row).map_or((0, row), |(table, at)| (*table as usize, *at as usize));
+            let (Some(table), Some(known)) = (block.tables.get(number), sources.get_mut(number)) else { continue };
+            let mut columns = known.get_or_insert_with(|| self.sources(table)).iter().peekable();
+            for (place, field) in self.fields.iter_mut().enumerate() {
+                match columns.next_if(|(of, _)| *of == place).and_then(|(_, column)| column.get(at)) {
                     Some(value) => field.push(value)?,
                     None => field.push_missing(),
                 }
@@ -148,14 +174,18 @@ impl Columns {
 }
 
 impl FieldColumn {
-    fn missing(name: Box<[u8]>, rows: usize) -> FieldColumn {
-        let mut field = FieldColumn { name, offsets: vec![0], data: Vec::new(), validity: None, nulls: 0 };
-        if rows > 0 {
-            field.offsets.resize(rows + 1, 0);
-            field.validity = Some(vec![0; rows.div_ceil(8)]);
-            field.nulls = rows;
-        }
-        field
+    fn empty(name: Box<[u8]>) -> FieldColumn {
+        FieldColumn { name, offsets: vec![0], data: Vec::new(), validity: None, nulls: 0 }
+    }
+
+    /// Room for so many more rows, before there are any: many columns of many rows may be more than there is memory.
+    fn make_room(&mut self, rows: usize) -> Result<()> {
+        let bytes = (size_of::<i32>() * (self.offsets.len() + rows)) as u64;
+        self.offsets.try_reserve(rows).map_err(|_| Error::NoMemory { what: "a column", bytes })
+    }
+
+    fn miss(&mut self, rows: usize) {
+        (0..rows).for_each(|_| self.push_missing());
     }
 
     fn rows(&self) -> usize {
@@ -271,5 +301,21 @@ mod tests {
             built.push(&twice, 0, 1, None).unwrap();
             assert_eq!(built.fields[0].data, twice.tables[0].columns[columns].data);
         }
+    }
+
+    #[test]
+    fn names_that_are_as_many_as_entries_end_it_unless_some_are_chosen() {
+        let names: Vec<String> = (0..=MAX_FIELDS).map(|number| format!("n{number}")).collect();
+        let shapes: Vec<Vec<&str>> = names.iter().map(|name| vec![name.as_str()]).collect();
+        let shapes: Vec<&[&str]> = shapes.iter().map(Vec::as_slice).collect();
+        let wide = block(&shapes);
+        let mut columns = Columns::new(None, Duplicates::Fail);
+        columns.push(&wide, 0, 3, None).unwrap();
+        assert_eq!(columns.fields.len(), 3);
+        assert!(matches!(columns.push(&wide, 3, MAX_FIELDS + 1, None), Err(Error::Invalid(_))));
+        let mut chosen = Columns::new(Some(vec![b"n7"[..].into(), b"no"[..].into()]), Duplicates::Fail);
+        chosen.push(&wide, 5, MAX_FIELDS + 1, None).unwrap();
+        assert_eq!((chosen.fields[0].nulls, chosen.fields[1].nulls), (MAX_FIELDS - 5, MAX_FIELDS - 4));
+        assert_eq!(chosen.fields[0].data, b"n77");
     }
 }

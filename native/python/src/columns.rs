@@ -1,6 +1,6 @@
 //! `ColumnBatch`: entries as columns, handed over as bytes objects that numpy and Arrow wrap without a copy.
 
-use diskstream_core::columns::{Columns, Duplicates};
+use diskstream_core::columns::{Columns, Duplicates, MAX_FIELDS};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -49,6 +49,10 @@ type Field<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>
 
 #[pymethods]
 impl ColumnBatch {
+    /// At most so many fields where none are named.
+    #[classattr]
+    const MAX_FIELDS: usize = MAX_FIELDS;
+
     /// Columns of the live entries of blocks.
     #[staticmethod]
     fn of_blocks(
