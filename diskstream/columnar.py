@@ -59,12 +59,13 @@ def _values(field: tuple[bytes, bytes, bytes, bytes | None, int], rows: int) -> 
     import numpy as np  # half of what importing the package would cost, and few need it
 
     _, packed, data, validity, nulls = field
-    offsets = np.frombuffer(packed, dtype="<i4").tolist()
-    values: list[bytes | None] = [data[start:end] for start, end in pairwise(offsets)]
-    if nulls and validity is not None:
-        present = np.unpackbits(np.frombuffer(validity, dtype=np.uint8), bitorder="little", count=rows)
-        for row in np.flatnonzero(present == 0).tolist():
-            values[row] = None
+    offsets = np.frombuffer(packed, dtype="<i4")
+    if not nulls or validity is None:
+        return [data[start:end] for start, end in pairwise(offsets.tolist())]
+    there = np.flatnonzero(np.unpackbits(np.frombuffer(validity, dtype=np.uint8), bitorder="little", count=rows))
+    values: list[bytes | None] = [None] * rows
+    for row, start, end in zip(there.tolist(), offsets[there].tolist(), offsets[there + 1].tolist(), strict=True):
+        values[row] = data[start:end]
     return values
 
 
@@ -161,9 +162,6 @@ def as_table(batches: Iterable[ColumnBatch], wanted: list[bytes] | None) -> "pa.
     ]
     for name in order:
         chunks = [fields.get(name, None) for _, _, fields in parts]
-        filled = [
-            missing(len(part[0])) if chunk is None else chunk
-            for part, chunk in zip(parts, chunks, strict=True)
-        ]
+        filled = [missing(len(part[0])) if chunk is None else chunk for part, chunk in zip(parts, chunks, strict=True)]
         columns.append(pa.chunked_array(filled, type=pa.binary()))
     return pa.table(columns, names=[*_ID_COLUMNS, *(_column_name(name) for name in order)])
