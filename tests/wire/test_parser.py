@@ -56,6 +56,7 @@ def test_inline_requests_are_split_as_redis_does() -> None:
         [b"PING"],
     ]
     assert refusal(b'GET "a\r\n') == b"ERR Protocol error: unbalanced quotes in request"
+    assert refusal(b"XADD s * a b\0c d e\r\n") == b"ERR Protocol error: a zero byte in an inline request"
 
 
 @pytest.mark.parametrize(

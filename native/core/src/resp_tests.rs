@@ -101,6 +101,7 @@ fn refusals_are_those_of_redis_and_the_commands_before_them_are_kept() {
     assert_eq!(refusal(b"*1\r\n:1\r\n"), "expected '$', got ':'");
     assert_eq!(refusal(b"*1\r\n\r\n"), "expected '$', got ' '");
     assert_eq!(refusal(b"GET 'a\r\n"), "unbalanced quotes in request");
+    assert_eq!(refusal(b"XADD s * line abc\0def k v\r\n"), "a zero byte in an inline request");
     let (found, error) = parsed([&b"PING\r\n*1\r\n$x\r\nPING\r\n"[..], b"PING\r\n"]);
     assert_eq!(found, [command(&["PING"])]);
     assert_eq!(error.unwrap(), "ERR Protocol error: invalid bulk length");
