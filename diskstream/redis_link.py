@@ -17,6 +17,8 @@ __all__ = [
     "as_shown",
     "check_url",
     "connect",
+    "is_demoted",
+    "is_full",
     "is_passing",
     "shown",
     "takes_no_writes",
@@ -45,6 +47,9 @@ _SETTINGS = frozenset(
         "username",
     }
 )
+# What a kind of refusal tells, and its words where a script was refused by a server before 7.
+_A_REPLICA = "it is a replica, which takes no writes", "name the primary"
+_FULL = "it is out of memory", "make room there: raise maxmemory, or trim"
 
 
 def shown(url: str) -> str:
@@ -105,9 +110,9 @@ def telling(url: str, doing: str) -> Iterator[None]:
     hints: tuple[tuple[type[Exception], str, str | None], ...] = (
         (redis.AuthenticationError, "it wants another password", "redis://USER:PASSWORD@HOST:PORT/DB"),
         (redis.exceptions.BusyLoadingError, "it is loading its data set", "run this again when it has finished"),
-        (redis.exceptions.ReadOnlyError, "it is a replica, which takes no writes", "name the primary"),
+        (redis.exceptions.ReadOnlyError, *_A_REPLICA),
         (redis.exceptions.MasterDownError, "it is a replica whose primary is away", "run this again when it has one"),
-        (redis.exceptions.OutOfMemoryError, "it is out of memory", "make room there: raise maxmemory, or trim"),
+        (redis.exceptions.OutOfMemoryError, *_FULL),
         (redis.TimeoutError, "it did not answer in time", "run this again: it goes on where it stopped"),
         (redis.exceptions.NoPermissionError, "its ACL forbids this", "grant this user the commands and the keys"),
         (
@@ -133,6 +138,10 @@ def telling(url: str, doing: str) -> Iterator[None]:
 
 def _said_otherwise(url: str, said: str) -> tuple[str, str] | None:
     """What a refusal means that its words tell, and its kind does not; and what to do."""
+    if _refusal(said).startswith("READONLY "):
+        return _A_REPLICA
+    if _refusal(said).startswith("OOM "):
+        return _FULL
     if _takes_no_writes(said):
         return (
             "it takes no writes for now",
@@ -153,14 +162,22 @@ def _said_otherwise(url: str, said: str) -> tuple[str, str] | None:
     return None
 
 
+def _refusal(said: str) -> str:
+    """The words of a refusal alone: a pipeline names its command before them, and a server before 7 where in a script
+    it was."""
+    own = said.rpartition("caused error: ")[2]
+    within = re.match(r"Error running script .*?: -(?=[A-Z]+ )", own, re.DOTALL)
+    return own[within.end() :] if within else own
+
+
 def _is_busy(said: str) -> bool:
-    """Whether a server refuses whatever it is asked until a script has ended. Of a pipeline other words come first."""
-    return said.rpartition("caused error: ")[2].startswith("BUSY ")
+    """Whether a server refuses whatever it is asked until a script has ended."""
+    return _refusal(said).startswith("BUSY ")
 
 
 def _takes_no_writes(said: str) -> bool:
     """Whether a server refuses writes, and PING, until it can save to its disk, or has its replicas; it is read."""
-    return said.rpartition("caused error: ")[2].startswith(("MISCONF ", "NOREPLICAS "))
+    return _refusal(said).startswith(("MISCONF ", "NOREPLICAS "))
 
 
 def was_refused(error: RemoteError) -> bool:
@@ -175,14 +192,34 @@ def takes_no_writes(error: RemoteError) -> bool:
     return was_refused(error) and _takes_no_writes(str(error.__cause__))
 
 
+def is_demoted(error: RemoteError) -> bool:
+    """Whether a server is a replica now: it refused a write, or ended a command that waited.
+
+    Its address may lead to the new primary a moment later; what is connected already stays with this one.
+    """
+    import redis
+
+    is_said = was_refused(error) and _refusal(str(error.__cause__)).startswith(("READONLY ", "UNBLOCKED "))
+    return is_said or isinstance(error.__cause__, redis.exceptions.ReadOnlyError)
+
+
+def is_full(error: RemoteError) -> bool:
+    """Whether a server had no room for what was to be written."""
+    import redis
+
+    is_said = was_refused(error) and _refusal(str(error.__cause__)).startswith("OOM ")
+    return is_said or isinstance(error.__cause__, redis.exceptions.OutOfMemoryError)
+
+
 def is_passing(error: RemoteError) -> bool:
-    """Whether the same may be done a moment later: the connection broke off, it took too long, is busy, cannot save."""
+    """Whether the same may be done a moment later: the connection broke off, it took too long, is busy, cannot save, or
+    another server is the primary by then."""
     import redis
 
     cause = error.__cause__
     if isinstance(cause, redis.ResponseError):
         is_down = isinstance(cause, redis.exceptions.MasterDownError)
-        return is_down or _is_busy(str(cause)) or _takes_no_writes(str(cause))
+        return is_down or is_demoted(error) or _is_busy(str(cause)) or _takes_no_writes(str(cause))
     return isinstance(cause, redis.ConnectionError | redis.TimeoutError) and not isinstance(
         cause, redis.AuthenticationError
     )

@@ -19,7 +19,7 @@ from diskstream.archiving.server import Server, has_wildcard
 from diskstream.archiving.stream_copy import StreamCopy
 from diskstream.checkpoints import Checkpoints
 from diskstream.errors import ArgumentError, ChangedError, CorruptionError, DiskstreamError, FormatError, RemoteError
-from diskstream.redis_link import is_passing
+from diskstream.redis_link import is_demoted, is_passing
 from diskstream.store import Store
 
 __all__ = ["NO_MATCH", "ArchiveResult", "Archiver", "check_server"]
@@ -68,7 +68,12 @@ def check_server(server: Server, *, trim: bool) -> None:
             "archive from a copy that is no cluster: restore a backup of each node into a server of its own",
         )
     if trim and server.facts.is_replica:
-        raise RemoteError(server.shown, "it is a replica, which cannot be trimmed", "name the primary, or leave --trim")
+        import redis
+
+        what = "it is a replica, which cannot be trimmed"
+        # As it would answer: it may have been the primary, and who follows waits for the new one at its address.
+        refused = redis.exceptions.ReadOnlyError("role:slave")
+        raise RemoteError(server.shown, what, "name the primary, or leave --trim") from refused
     if trim and server.facts.is_ours:
         raise RemoteError(
             server.shown,
@@ -184,7 +189,12 @@ class Archiver:
                     return True
 
     def _begin_anew(self) -> None:
-        """What came back may be another server, or have lost something: nothing that was known of it holds."""
+        """What came back may be another server, or have lost something: nothing that was known of it holds.
+
+        Nor does any connection: those of the readers would go on reading what the one before has.
+        """
+        for reader in self._readers:
+            reader.close()
         self._server.look_again()
         check_server(self._server, trim=self._options.trim)
         self._breaks.clear()
@@ -255,6 +265,8 @@ class Archiver:
         except (ChangedError, CorruptionError, FormatError, ArgumentError) as error:
             _give_up(copy.report, error)
         except RemoteError as error:
+            if is_demoted(error):
+                raise  # all streams are at another server now
             self._server.is_there()  # then it is this stream alone
             self._broke(copy, error)
         return 0

@@ -17,7 +17,7 @@ import time
 
 from diskstream import errors
 from diskstream.archiving.server import Server
-from diskstream.redis_link import takes_no_writes
+from diskstream.redis_link import is_full, takes_no_writes
 
 __all__ = ["LEASE_PREFIX", "OURS", "RESTORING_PREFIX", "Lease"]
 
@@ -78,9 +78,7 @@ class Lease:
                     break
                 held = self._ask(key)
         except errors.RemoteError as error:
-            import redis
-
-            if isinstance(error.__cause__, redis.exceptions.OutOfMemoryError) or takes_no_writes(error):
+            if is_full(error) or takes_no_writes(error):
                 return False
             raise
         if held:

@@ -100,12 +100,16 @@ class Server:
     """A server, connected to. Safe under threads."""
 
     def __init__(self, url: str, *, timeout_s: float = 30.0) -> None:
-        self.url, self.shown = url, shown(url)
-        self.client: Any = connect(url, timeout_s=timeout_s)
-        for name in _AS_THEY_ARE:
-            self.client.set_response_callback(name, lambda reply, **_options: reply)
+        self.url, self.shown, self._timeout_s = url, shown(url), timeout_s
+        self.client = self._connected()
         self.database = int(self.client.connection_pool.connection_kwargs.get("db") or 0)
         self.facts = self._facts()
+
+    def _connected(self) -> Any:
+        client: Any = connect(self.url, timeout_s=self._timeout_s)
+        for name in _AS_THEY_ARE:
+            client.set_response_callback(name, lambda reply, **_options: reply)
+        return client
 
     def __enter__(self) -> Self:
         return self
@@ -128,12 +132,15 @@ class Server:
             return self.client.execute_command(*words)
 
     def look_again(self) -> None:
-        """Asks who it is: it was away, and another one may answer.
+        """Connects anew, and asks who it is: it was away, and another one may answer.
+
+        A connection that is open still leads to the one that was at this address when it was made.
 
         Raises:
             RemoteError: it is loading, or away still.
         """
-        self.is_there()  # INFO is answered while it loads, too
+        before, self.client = self.client, self._connected()  # INFO is answered while it loads, too
+        before.connection_pool.disconnect(inuse_connections=False)  # the lease may be under way on one
         self.facts = self._facts()
 
     def is_there(self) -> None:

@@ -35,6 +35,10 @@ class Gateway:
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
+    def lead_to(self, host: str, port: int) -> None:
+        """Whoever connects from now on comes to another server; who is connected stays where he is."""
+        self._to = host, port
+
     def close(self) -> None:
         self._door.close()
         self.turn("away")
