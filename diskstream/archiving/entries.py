@@ -6,10 +6,10 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
-from diskstream.archiving.server import Server
+from diskstream.archiving.server import Server, members
 from diskstream.digests import Digest
 from diskstream.errors import ArgumentError, RemoteError, quoted
-from diskstream.ids import MAX_ID, EntryID
+from diskstream.ids import MAX_ID, MIN_ID, EntryID
 from diskstream.redis_link import telling
 from diskstream.wire_adding import EntriesReply, PackedRows
 
@@ -51,7 +51,7 @@ class EntriesReader:
             connection.disconnect()
 
     def read(
-        self, key: bytes, after: EntryID, upto: EntryID, *, ahead: bool = True
+        self, key: bytes, after: EntryID, upto: EntryID, *, ahead: bool = True, there: EntryID | None = None
     ) -> Generator[tuple[list[PackedRows], Batch | None]]:
         """Frames of entries behind `after`, up to `upto`, as they come; and the batch, with the last of its frames.
 
@@ -59,14 +59,17 @@ class EntriesReader:
             key: the stream.
             after, upto: IDs; `upto` is included.
             ahead: ask for the next batch before the last one is handed over.
+            there: an entry that the source was seen to have. Where it does not come it was removed meanwhile, or who
+                answers is not who was seen.
 
         Raises:
-            RemoteError: the server failed or refused, or sent what no stream of ours can hold.
+            RemoteError: the server failed or refused, or sent what no stream of ours can hold; or it is one that has
+                not come as far.
         """
         following = after.next()
         if following is None or following > upto:
             return
-        finished = False
+        finished, came = False, after
         self._count = 1  # the next stream may have large entries
         reply = EntriesReply(_FRAME_BYTES)
         try:
@@ -78,16 +81,42 @@ class EntriesReader:
                     yield frames, None
                     continue
                 following = self._behind(batch, upto)
-                finished = following is None
+                finished, came = following is None, batch.last_id or came
                 self._learn(batch.digest)
                 if following is not None and ahead:
                     self._ask(key, following, upto)
                 yield frames, batch
                 if following is not None and not ahead:
                     self._ask(key, following, upto)
+            if there is not None and came < there:
+                finished = False  # lest this connection is kept, if it is the wrong one
+                self._check_reached(key, there)
+                finished = True
         finally:
             if not finished:
                 self.close()  # a reply may be under way
+
+    def _check_reached(self, key: bytes, there: EntryID) -> None:
+        """Makes sure that who answers has had an entry: of some replicas at one address another may lag.
+
+        What it has not yet would be taken for removed, and never be copied.
+        """
+        import redis
+
+        with telling(self.server.url, f"read the stream {quoted(key)}"):
+            self._connection.send_command("XINFO", "STREAM", key)
+            try:
+                has = EntryID(members(self._connection.read_response())[b"last-generated-id"])
+            except redis.ResponseError as error:
+                if "no such key" not in str(error):
+                    raise
+                if self.server.stream(key) is None:
+                    return  # it is gone for all
+                has = MIN_ID
+            if has < there:
+                raise redis.ConnectionError(
+                    f"it leads to a server that has come to {has}, and another one, at the same address, to {there}"
+                )
 
     def _behind(self, batch: Batch, upto: EntryID) -> EntryID | None:
         """Where to go on; None at the end."""

@@ -265,8 +265,8 @@ class StreamCopy:
         self._window, opened = NOTHING, time.monotonic()
         after = self.copy.last_id()
         before = after
-        ahead = self._options.rate is None
-        replies = reader.read(self.key, after, facts.last_id, ahead=ahead)
+        ahead, there = self._options.rate is None, None if facts.last is None else facts.last.id
+        replies = reader.read(self.key, after, facts.last_id, ahead=ahead, there=there)
         try:
             for frames, batch in replies:
                 for frame in frames:

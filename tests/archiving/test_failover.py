@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
 
-from diskstream.archiving import outages
+import diskstream
+from diskstream.archiving import ArchiveOptions, Archiver, Server, outages
+from diskstream.archiving.entries import EntriesReader
 from diskstream.errors import RemoteError
 from diskstream.redis_link import is_demoted, is_full, is_passing, takes_no_writes, telling
 from tests.archiving.gateway import Gateway
@@ -134,3 +137,41 @@ def test_what_a_server_before_7_refuses_within_a_script_is_known() -> None:
     assert takes_no_writes(refused(where + "MISCONF Redis is configured to save RDB snapshots"))
     assert takes_no_writes(refused(where + "NOREPLICAS Not enough good replicas to write."))
     assert not is_passing(refused("wrong number of words -READONLY "))
+
+
+def test_what_a_replica_that_lags_does_not_have_yet_is_not_taken_for_removed(pair: Pair) -> None:
+    """An address that spreads connections over replicas: told of by one, and read from another, it was never copied."""
+    made = pair.world.fill("s", 10)
+    pair.catch_up()
+    pair.second.replicaof("NO", "ONE")  # and hears of nothing any more
+    made |= pair.world.fill("s", 10, first=11)
+    remarks: list[str] = []
+
+    def lead_back(_: bytes, what: str) -> None:
+        remarks.append(what)
+        pair.gateway.lead_to("127.0.0.1", pair.ports[0])
+
+    with Server(pair.world.url) as server, diskstream.open(pair.world.directory) as store:
+        pair.lead_on()
+        options = ArchiveOptions(on_remark=lead_back)
+        (report,) = Archiver(server, store, [b"s"], options).run().reports
+    assert "it leads to a server that has come to 10-1, and another one, at the same address, to 20-1" in remarks[0]
+    assert (report.error, report.findings, report.entries) == (None, [], 20)
+    assert pair.world.copy("s") == made
+
+
+@pytest.mark.parametrize("words", [("XDEL", "s", "20-1"), ("DEL", "s")])
+def test_what_is_removed_before_it_is_read_is_a_gap_still(
+    world: World, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    world.fill("s", 20)
+    read = EntriesReader.read
+
+    def too_late(*given: Any, **more: Any) -> Any:
+        world.client.execute_command(*words)
+        return read(*given, **more)
+
+    monkeypatch.setattr(EntriesReader, "read", too_late)
+    report = world.archive(code=1)["s"]
+    assert report["error"] is None
+    assert report["findings"][0].startswith(f"a gap: {1 if words[0] == 'XDEL' else 20} entr")
