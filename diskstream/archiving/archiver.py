@@ -147,6 +147,8 @@ class Archiver:
                 reader.close()
         for copy in self._copies.values():
             copy.end()
+            if copy.key in self._breaks:  # the last round too, which was tried whether it rested or not
+                copy.report.find("not all was copied: the connection broke off each time; see the notes")
         others = (self._failed, self._awaited, self._unmatched, self._awaited_patterns)
         reports = [
             *(copy.report for copy in self._copies.values()),

@@ -181,6 +181,20 @@ def test_who_follows_tries_for_as_long_as_it_takes(world: World, monkeypatch: py
     assert (len(done), report.entries, report.error) == (breaks, 20, None)
 
 
+def test_one_that_breaks_off_until_who_follows_is_told_to_end_is_told(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of the stream was copied, for days perhaps, and the exit status said that all was as it should be."""
+    world.fill("a", 20)
+    broken(monkeypatch, b"a", 1000)
+    stop = threading.Event()
+    options = ArchiveOptions(follow=True, on_remark=lambda _key, _what: stop.set())
+    with Server(world.url) as server, diskstream.open(world.directory) as store:
+        result = Archiver(server, store, [b"a"], options).run(stop)
+    assert not result.is_good
+    assert result.reports[0].findings == ["not all was copied: the connection broke off each time; see the notes"]
+
+
 # --- keys -------------------------------------------------------------------------------------------------------------
 
 
