@@ -22,9 +22,11 @@ from diskstream.errors import ArgumentError, ChangedError, CorruptionError, Disk
 from diskstream.redis_link import is_demoted, is_passing
 from diskstream.store import Store
 
-__all__ = ["NO_MATCH", "ArchiveResult", "Archiver", "check_server"]
+__all__ = ["NO_MATCH", "OWN_NAME", "ArchiveResult", "Archiver", "check_server"]
 
 NO_MATCH = "no stream has a name like this"
+OWN_NAME = "streams of this name are made by archive and restore for themselves, and not archived"
+_RENAME = "what is in one that was left can be archived under another name: RENAME it there"
 _PATTERNS = "patterns are those of KEYS: *, ?, [ab]"
 _GROUPS_EVERY_S = 5.0
 _GROUPS_SHARE = 5  # very long lists of pending entries are carried for a sixth of the time, at most
@@ -330,7 +332,11 @@ class Archiver:
             exact, matched = not has_wildcard(pattern), False
             for key, kind in self._server.named(pattern, others=others):
                 matched = matched or (kind == "stream" and not key.startswith(OURS))
-                if key in self._copies or key in self._failed or key.startswith(OURS):
+                if key in self._copies or key in self._failed or (key.startswith(OURS) and not exact):
+                    continue
+                if key.startswith(OURS):
+                    self._failed[key] = ArchiveReport(key, error=OWN_NAME, hint=_RENAME)
+                    self._remark(self._failed[key])
                     continue
                 if kind != "none":
                     self._awaited.pop(key, None)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import diskstream.store
-from diskstream.archiving.archiver import NO_MATCH, check_server
+from diskstream.archiving.archiver import NO_MATCH, OWN_NAME, check_server
 from diskstream.archiving.counting import left_to_copy
 from diskstream.archiving.leasing import OURS
 from diskstream.archiving.marks import load
@@ -81,6 +81,8 @@ def plan(url: str, directory: Path, patterns: Sequence[bytes], options: ArchiveO
             matched = False
             for key, kind in server.named(pattern):
                 if key.startswith(OURS):
+                    if not has_wildcard(pattern):
+                        found[key] = Plan(key, error=OWN_NAME)
                     continue
                 if kind == "stream":
                     matched = True

@@ -65,3 +65,15 @@ def test_a_refusal_about_a_key_called_nogroup_takes_no_group_away(world: World) 
         world.archive(key="k", code=1)
     finally:
         world.client.execute_command("ACL", "SETUSER", "default", "+@all")
+
+
+@pytest.mark.parametrize("name", ["diskstream:restoring:s", "diskstream:archiver:s"])
+def test_a_name_of_ours_that_is_named_exactly_is_told(world: World, name: str) -> None:
+    """It was passed over without a word, with exit status 0."""
+    world.fill(name, 2)
+    world.fill("s", 2)
+    for words in ((), ("--dry-run",)):
+        reports = world.archive("--key", "s", *words, key=name, code=1)
+        assert "not archived" in reports[name]["error"]
+        assert reports["s"]["error"] is None
+    assert list(world.archive(key="*")) == ["s"]
