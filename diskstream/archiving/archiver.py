@@ -27,6 +27,7 @@ __all__ = ["NO_MATCH", "OWN_NAME", "ArchiveResult", "Archiver", "check_server"]
 NO_MATCH = "no stream has a name like this"
 OWN_NAME = "streams of this name are made by archive and restore for themselves, and not archived"
 _RENAME = "what is in one that was left can be archived under another name: RENAME it there"
+_CUT_OFF = "the source is a replica that was cut off from its primary as this began: it may lack what that one has"
 _PATTERNS = "patterns are those of KEYS: *, ?, [ab]"
 _GROUPS_EVERY_S = 5.0
 _GROUPS_SHARE = 5  # very long lists of pending entries are carried for a sixth of the time, at most
@@ -151,6 +152,8 @@ class Archiver:
             copy.end()
             if copy.key in self._breaks:  # the last round too, which was tried whether it rested or not
                 copy.report.find("not all was copied: the connection broke off each time; see the notes")
+            if self._server.facts.is_cut_off and not self._options.follow:  # who follows copies it once it has come
+                copy.report.find(_CUT_OFF)
         others = (self._failed, self._awaited, self._unmatched, self._awaited_patterns)
         reports = [
             *(copy.report for copy in self._copies.values()),

@@ -25,6 +25,7 @@ class ServerFacts:
         version: of the server, as numbers.
         replication_ids: what it and its replicas have in common, across restarts; the one before a failover too.
         is_replica: whether it takes no writes.
+        is_cut_off: whether it is one that does not hear of what its primary has now.
         is_cluster: whether it holds a part of the keys only.
         is_ours: whether it is a `diskstream serve`, which runs no scripts.
     """
@@ -32,6 +33,7 @@ class ServerFacts:
     version: tuple[int, ...]
     replication_ids: tuple[str, ...]
     is_replica: bool
+    is_cut_off: bool
     is_cluster: bool
     is_ours: bool
 
@@ -167,7 +169,8 @@ class Server:
             raise RemoteError(self.shown, f"version {found['redis_version']} has no streams", "5.0 was the first")
         ids = tuple(found[name] for name in ("master_replid", "master_replid2") if found.get(name, "").strip("0"))
         is_replica, is_cluster = found.get("role") == "slave", found.get("cluster_enabled") == "1"
-        return ServerFacts(version, ids, is_replica, is_cluster, is_ours="diskstream_version" in found)
+        is_cut_off = is_replica and found.get("master_link_status") == "down"
+        return ServerFacts(version, ids, is_replica, is_cut_off, is_cluster, is_ours="diskstream_version" in found)
 
     # --- keys ---------------------------------------------------------------------------------------------------------
 

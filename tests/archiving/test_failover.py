@@ -175,3 +175,15 @@ def test_what_is_removed_before_it_is_read_is_a_gap_still(
     report = world.archive(code=1)["s"]
     assert report["error"] is None
     assert report["findings"][0].startswith(f"a gap: {1 if words[0] == 'XDEL' else 20} entr")
+
+
+def test_a_replica_that_is_cut_off_is_told(pair: Pair) -> None:
+    """All was said to be copied, for which the primary might be trimmed by hand, of a state of days before."""
+    pair.world.fill("s", 10)
+    pair.catch_up()
+    pair.lead_on()
+    assert pair.world.archive()["s"]["findings"] == []
+    pair.second.replicaof("127.0.0.1", "1")
+    until(lambda: pair.second.info("replication")["master_link_status"] == "down")
+    pair.world.fill("s", 10, first=11)
+    assert "a replica that was cut off from its primary" in pair.world.archive(code=1)["s"]["findings"][0]
