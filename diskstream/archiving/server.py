@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from diskstream.errors import RemoteError, quoted
 from diskstream.ids import EntryID
-from diskstream.redis_link import connect, shown, takes_no_writes, telling
+from diskstream.redis_link import connect, is_passing, shown, takes_no_writes, telling
 
 __all__ = ["Server", "ServerFacts", "SourceEntry", "StreamFacts", "has_wildcard", "members"]
 
@@ -141,7 +141,12 @@ class Server:
         Raises:
             RemoteError: it is loading, or away still.
         """
-        before, self.client = self.client, self._connected()  # INFO is answered while it loads, too
+        try:
+            before, self.client = self.client, self._connected()  # INFO is answered while it loads, too
+        except RemoteError as error:
+            if is_passing(error):
+                error.hint = None  # it was reached once: nothing is the matter with the address
+            raise
         before.connection_pool.disconnect(inuse_connections=False)  # the lease may be under way on one
         self.facts = self._facts()
 

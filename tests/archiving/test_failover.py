@@ -187,3 +187,12 @@ def test_a_replica_that_is_cut_off_is_told(pair: Pair) -> None:
     until(lambda: pair.second.info("replication")["master_link_status"] == "down")
     pair.world.fill("s", 10, first=11)
     assert "a replica that was cut off from its primary" in pair.world.archive(code=1)["s"]["findings"][0]
+
+
+def test_of_one_that_was_reached_before_nobody_is_asked_whether_it_speaks_tls(world: World) -> None:
+    with Server(world.url) as server:
+        server.url = "rediss://127.0.0.1:1/9"  # where nobody is
+        with pytest.raises(RemoteError, match="cannot connect") as caught:
+            server.look_again()
+        assert caught.value.hint is None
+        assert server.is_empty()  # what was connected is there still
