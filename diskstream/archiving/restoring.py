@@ -181,6 +181,7 @@ class _Restore:
         if not self._may_begin(wanted, replace=replace):
             self.report.already_there, self.report.digest = True, str(wanted)
             self.report.notes.append("the key holds these entries already: it was left as it is")
+            self._note_lacking()
             return True
         after = self._resumed()
         if on_expected is not None:
@@ -314,12 +315,25 @@ class _Restore:
             raise ChangedError(f"the stream {quoted(self._stream.name)} of the store", what, "run this again")
         return state
 
+    def _note_lacking(self) -> None:
+        """Says which groups of a whole stream a key that is left as it is has not: its entries alone were compared."""
+        if not self._is_whole:
+            return
+        there = self._groups_at(self._key)
+        self.report.groups = len(there)
+        if lacking := [quoted(group.name) for group in self._stream.groups() if group.name not in there]:
+            what = f"it has not the {'group' if len(lacking) == 1 else 'groups'} {', '.join(lacking)}"
+            self.report.notes.append(f"{what}, which the stream has: --replace brings all")
+
+    def _groups_at(self, key: bytes) -> set[bytes]:
+        listed = self._call("XINFO", "GROUPS", key)
+        return {each[b"name"] if isinstance(each, dict) else each[1] for each in listed}
+
     def _put_state(self, state: StreamState) -> None:
         key, since = self._building, self._server.facts.version
         if self._server.kind(key) == "none":
             self._call("XGROUP", "CREATE", key, "unfinished", "0", "MKSTREAM")
-        for each in self._call("XINFO", "GROUPS", key):
-            name = each[b"name"] if isinstance(each, dict) else each[1]
+        for name in self._groups_at(key):
             self._call("XGROUP", "DESTROY", key, name)
         words: list[Any] = ["XSETID", key, bytes(state.last_id)]
         if since >= _COUNTERS_SINCE:
