@@ -204,6 +204,8 @@ class Pipeline(Stack):
 
     async def execute(self, raise_on_error: bool = True) -> list[Any]:
         """Executes what was kept: see `diskstream.compat.Pipeline.execute`."""
+        if self._is_empty():
+            return []
         steps = self._steps(raise_on_error)
         reply: Reply | None = None
         try:
@@ -213,6 +215,7 @@ class Pipeline(Stack):
         finally:
             with contextlib.suppress(ValueError):  # the task was cancelled, and a thread still is within: it ends it
                 steps.close()
+            self._clear()  # here, not in that thread: what it executes is neither kept on, nor mixed with what comes
 
     async def unwatch(self) -> bool:
         """Watches nothing any more."""

@@ -52,6 +52,10 @@ class Stack(StreamMethods, GroupMethods, KeyMethods):
         self.watching = False
         self.explicit_transaction = False
 
+    def _is_empty(self) -> bool:
+        """Whether there is nothing to execute, and nothing watched to be checked."""
+        return not (self.command_stack or self.watching)
+
     def __len__(self) -> int:
         return len(self.command_stack)
 
@@ -107,19 +111,16 @@ class Stack(StreamMethods, GroupMethods, KeyMethods):
         return found
 
     def _steps(self, raise_on_error: bool) -> Steps:
-        """Executes what was kept."""
-        stack, caller = self.command_stack, self._caller
-        if not stack and not self.watching:
-            return []
-        try:
-            words = [self._link.words(args) for args, _ in stack]  # what cannot be sent is refused before anything runs
-            if self.transaction or self.explicit_transaction:
-                found = self._transaction(caller, words, stack)
-            else:
-                found = yield from self._each(caller, words, stack)
-        finally:
-            if self._caller is caller:  # else it was reset meanwhile: a task that ran this was cancelled
-                self._clear()
+        """Executes what is kept now: who goes from step to step may be a thread that its task does not wait for."""
+        whole = self.transaction or self.explicit_transaction
+        return self._executed(self._caller, self.command_stack, whole=whole, raise_on_error=raise_on_error)
+
+    def _executed(self, caller: Caller, stack: list[_Command], *, whole: bool, raise_on_error: bool) -> Steps:
+        words = [self._link.words(args) for args, _ in stack]  # what cannot be sent is refused before anything runs
+        if whole:
+            found = self._transaction(caller, words, stack)
+        else:
+            found = yield from self._each(caller, words, stack)
         if raise_on_error:
             for number, (one, (args, _)) in enumerate(zip(found, stack, strict=True), 1):
                 if isinstance(one, ResponseError):
@@ -203,11 +204,16 @@ class Pipeline(Stack):
             WatchError: a watched key changed; nothing was executed.
             ResponseError: a command was refused.
         """
+        if self._is_empty():
+            return []
         reply: Reply | None = None
-        with contextlib.closing(self._steps(raise_on_error)) as steps:
-            while isinstance(found := next_wait(steps, reply), Waiting):
-                reply = self._link.answer(found)
-            return found
+        try:
+            with contextlib.closing(self._steps(raise_on_error)) as steps:
+                while isinstance(found := next_wait(steps, reply), Waiting):
+                    reply = self._link.answer(found)
+                return found
+        finally:
+            self._clear()
 
     def unwatch(self) -> bool:
         """Watches nothing any more."""

@@ -187,6 +187,46 @@ def test_a_transaction_whose_task_is_cancelled_stays_one(ours: Backend) -> None:
     assert ours.client().xlen("s") == 2
 
 
+@pytest.mark.parametrize("transaction", [True, False])
+def test_a_pipeline_whose_task_is_cancelled_executes_nothing_twice_and_loses_nothing(
+    ours: Backend, transaction: bool
+) -> None:
+    """It is empty at once, as redis-py's is: a thread still executes what was kept, and what comes is not its own."""
+    if not isinstance(ours, Compat):
+        pytest.skip("of compat only")
+    given, go, done = threading.Event(), threading.Event(), threading.Event()
+    dispatch, table = ours.options["commands"]
+    ended_by = b"EXEC" if transaction else b"XADD"
+
+    def late(table: Table, caller: Caller, words: list[bytes]) -> Reply | Waiting:
+        if words[0] == b"XADD":
+            given.set()
+            go.wait(20)
+        try:
+            return dispatch(table, caller, words)
+        finally:
+            if words[0] == ended_by:
+                done.set()
+
+    async def main() -> None:
+        async with ours.aio() as client:
+            pipe = client.pipeline(transaction=transaction)
+            task = asyncio.create_task(pipe.xadd("s", {"a": 1}).execute())
+            await asyncio.to_thread(given.wait, 20)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert len(pipe) == 0
+            pipe.xadd("t", {"a": 2})
+            go.set()
+            assert await asyncio.to_thread(done.wait, 20)
+            assert len(await pipe.execute()) == 1
+            assert [await client.xlen(name) for name in "st"] == [1, 1]
+
+    ours.options["commands"] = late, table
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
 @pytest.mark.parametrize("fsync", ["always", "os"])
 def test_adds_in_a_row_become_one_frame(tmp_path: Path, fsync: str) -> None:
     """Those for one stream that have no options; each reply is its own."""
