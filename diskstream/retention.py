@@ -8,7 +8,15 @@ from diskstream.engine import trimming
 from diskstream.engine.fetching import fetch_ahead
 from diskstream.engine.log import StreamLog
 from diskstream.engine.page import POISONED
-from diskstream.errors import ArgumentError, DiskFullError, LimitError, NewerFormatError, RemoteError, StorageError
+from diskstream.errors import (
+    ArgumentError,
+    CorruptionError,
+    DiskFullError,
+    LimitError,
+    NewerFormatError,
+    RemoteError,
+    StorageError,
+)
 from diskstream.ids import EntryID, IDLike, parse_id
 from diskstream.references import DELREF, KEEPREF, check_ref, is_any_pending, trim
 from diskstream.trim_marks import moves_on_trim, raise_mark
@@ -85,15 +93,15 @@ class Trim:
         """The same behind an append: who was told of an error would add again what is there.
 
         Where there is no room for the trim, or what it looks at cannot be read just now, be it in a storage that does
-        not answer, the next append trims; where a later version has just set a rule, it is refused before it adds.
+        not answer, the next append trims; where a later version has just set a rule, it is refused before it adds. What
+        is damaged keeps its entries until a repair: readers, `trim` and `verify` tell of it.
 
         Raises:
             StorageError: a write or a flush failed, and nobody may go on with the stream.
-            CorruptionError: what it looks at is damaged.
         """
         try:
             self.apply(log)
-        except (StorageError, RemoteError, LimitError, NewerFormatError) as error:
+        except (StorageError, RemoteError, LimitError, NewerFormatError, CorruptionError) as error:
             if log.ctl.flags & POISONED and not isinstance(error, DiskFullError):
                 raise
 

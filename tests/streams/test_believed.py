@@ -8,6 +8,7 @@ import pytest
 
 import diskstream
 from diskstream import (
+    CorruptionError,
     DiskFullError,
     DiskstreamError,
     LimitError,
@@ -109,6 +110,29 @@ def test_so_was_one_for_whose_trim_something_could_not_be_read(
         assert len(stream) == 6
         stream.add({"n": 7}, "7-0", minid="4")
         assert [str(entry.id) for entry in stream.range()] == ["4-0", "5-0", "6-0", "7-0"]
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_so_was_one_for_whose_trim_something_is_damaged(tmp_path: Path, many: bool) -> None:
+    """Each of its producer's attempts was told of the damage, and each was in."""
+    with diskstream.open(tmp_path / "s", fsync="os") as store:
+        stream = store.stream("x")
+        stream.add_many([{"n": n} for n in range(1, 6)], ids=[(n, 0) for n in range(1, 6)])
+        stream.seal()
+        segment = next(log_of(store).directory.glob("*.seg"))
+    data = bytearray(segment.read_bytes())
+    data[100] ^= 1
+    segment.write_bytes(data)
+    with diskstream.open(tmp_path / "s", fsync="os") as store:
+        stream = store.stream("x")
+        if many:
+            assert [str(each) for each in stream.add_many([{"n": 6}], ids=["6-0"], minid="4")] == ["6-0"]
+        else:
+            assert str(stream.add({"n": 6}, "6-0", minid="4")) == "6-0"
+        with pytest.raises(CorruptionError):
+            stream.trim(minid="4")  # who asks for nothing else is told
+        assert len(stream) == 6
+        assert [str(entry.id) for entry in stream.range("6")] == ["6-0"]
 
 
 def test_an_entry_is_not_said_to_be_added_where_its_trim_has_poisoned_the_stream(
