@@ -200,7 +200,7 @@ class Stream:
         """Adds one entry: see `diskstream.Stream.add`.
 
         Where it waits for the disk, and the ID is automatic, what tasks add meanwhile shares the next flush. An add
-        that is cancelled while it waits may have been made all the same.
+        that is cancelled while it waits for that to begin is not made; later it may have been made all the same.
         """
         durable = options.get("durable", False)
         waits = durable or self.sync_stream.waits_for_disk

@@ -35,7 +35,7 @@ class Batches(Generic[_Asked, _Found]):
         self._queues = WeakKeyDictionary()
 
     def ask(self, asked: _Asked) -> "asyncio.Future[_Found]":
-        """Has it done; a future of the running loop. What is cancelled may have been done all the same."""
+        """Has it done; a future of the running loop. What is cancelled once it has begun may be done all the same."""
         loop = asyncio.get_running_loop()
         known = self._queues.get(loop)
         queue = None if known is None else known()
@@ -65,9 +65,23 @@ class _Queue(Generic[_Asked, _Found]):
             loop.call_soon(self._begin)
         return answer
 
+    def _next(self) -> "tuple[list[_Asked], list[asyncio.Future[_Found]]]":
+        """The next batch, without those whose task was cancelled: who ran out of time asks again, and has it once."""
+        asked: list[_Asked] = []
+        answers: list[asyncio.Future[_Found]] = []
+        while self._asked and not asked:
+            asked, self._asked = self._asked[:_MOST], self._asked[_MOST:]
+            answers, self._answers = self._answers[:_MOST], self._answers[_MOST:]
+            if any(answer.cancelled() for answer in answers):
+                asked = [one for one, answer in zip(asked, answers, strict=True) if not answer.cancelled()]
+                answers = [answer for answer in answers if not answer.cancelled()]
+        return asked, answers
+
     def _begin(self) -> None:
-        asked, self._asked = self._asked[:_MOST], self._asked[_MOST:]
-        answers, self._answers = self._answers[:_MOST], self._answers[_MOST:]
+        asked, answers = self._next()
+        if not asked:
+            self._is_under_way = False
+            return
         try:
             running = asyncio.get_running_loop().run_in_executor(None, self._do, asked)
         except RuntimeError as error:  # the loop's threads are gone already

@@ -32,7 +32,7 @@ class Sharing:
     def add(self, fields: Fields) -> asyncio.Future[EntryID]:
         """Adds one entry; the ID, or the error, comes when it is durable. In the order of the calls.
 
-        An add that is cancelled may have been made all the same.
+        An add that is cancelled before its batch has begun is not made; later it may have been made all the same.
         """
         return self._adds.ask(as_of_now(fields))
 

@@ -392,3 +392,41 @@ def test_a_cancelled_add_is_of_what_was_given_or_not_at_all(tmp_path: Path) -> N
         assert [entry["n"] async for entry in store.stream("s").range()] in ([b"last"], [b"first", b"last"])
 
     run(tmp_path / "s", work)
+
+
+def test_an_add_that_is_cancelled_before_its_flush_has_begun_is_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: list[int]
+) -> None:
+    """A slow disk, and tasks that give up and try again: what had only stood in line was there twice."""
+    began, go = threading.Event(), threading.Event()
+    add = Stream.add
+
+    def slow(self: Stream, *args: Any, **options: Any) -> Any:
+        began.set()
+        go.wait(20)
+        return add(self, *args, **options)
+
+    async def work(store: aio.Store) -> None:
+        stream = store.stream("s")
+        first = asyncio.create_task(stream.add({"n": "first"}))
+        await asyncio.to_thread(began.wait, 20)
+        for _ in range(3):
+            attempt = asyncio.gather(*(stream.add({"n": n}) for n in range(700)))
+            await under_way()
+            attempt.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await attempt
+        last = asyncio.create_task(stream.add({"n": "last"}))
+        await under_way()
+        go.set()
+        assert await first < await last
+        assert [entry["n"] async for entry in stream.range()] == [b"first", b"last"]
+        given_up = asyncio.create_task(stream.add({"n": "given up"}))
+        asyncio.get_running_loop().call_soon(given_up.cancel)  # behind its first step, before the batch that it begins
+        with pytest.raises(asyncio.CancelledError):
+            await given_up
+        assert await stream.add({"n": "next"}) > await last
+        assert await stream.length() == 3
+
+    monkeypatch.setattr(Stream, "add", slow)
+    run(tmp_path / "s", work)
