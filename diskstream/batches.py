@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from diskstream._native import ScanBatch, ScanLayout
 from diskstream.columnar import import_arrow
-from diskstream.errors import ArgumentError
+from diskstream.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,10 +46,15 @@ class Layout:
 
         Raises:
             ArgumentError: no such layout or type, or no such way with repeated names.
+            ArgumentTypeError: one of them is no word.
             MissingPackageError: pyarrow is not installed.
         """
         _arrow()
-        native = ScanLayout(name, columns, duplicates, exact=exact, metadata=metadata, times=times)
+        try:
+            native = ScanLayout(name, columns, duplicates, exact=exact, metadata=metadata, times=times)
+        except TypeError as error:
+            kinds = "layout, duplicates and the types of columns are text; exact, metadata and times True or False"
+            raise ArgumentTypeError(f"{kinds}: {error}") from None
         if name == "typed" and not columns:
             raise ArgumentError("layout 'typed' needs columns: names of fields and their types")
         return cls(name, columns, strict, exact, metadata, native)

@@ -50,7 +50,7 @@ def field_names(fields: Sequence[str | bytes] | None) -> list[bytes] | None:
     """
     if fields is None:
         return None
-    if isinstance(fields, str | bytes):
+    if isinstance(fields, str | bytes) or not isinstance(fields, Iterable):
         raise ArgumentTypeError(f"fields is a sequence of names: [{fields!r}]")
     return list(dict.fromkeys(map(stored_name, fields)))
 

@@ -8,7 +8,7 @@ from diskstream._native import MAX_NAME_BYTES
 from diskstream.errors import ArgumentError, ArgumentTypeError, LimitError
 from diskstream.ids import IDLike
 
-__all__ = ["COMPLETE", "AddOptions", "Commit", "EntryOptions", "check_writer"]
+__all__ = ["COMPLETE", "AddOptions", "Commit", "EntryOptions", "check_writer", "record_of"]
 
 COMPLETE = (
     2**32 - 1
@@ -103,3 +103,14 @@ class Commit:
     def record(self) -> tuple[bytes, int, int]:
         """Writer, version and part."""
         return self.writer, self.version, self.part
+
+
+def record_of(commit: object) -> tuple[bytes, int, int]:
+    """The record of what must be a commit.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    if not isinstance(commit, Commit):
+        raise ArgumentTypeError(f"commit is a Commit, not {commit!r}")
+    return commit.record

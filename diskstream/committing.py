@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from diskstream import arrow_rows
 from diskstream._native import EntryID, PackedRows
-from diskstream.commits import COMPLETE, Commit, check_writer
+from diskstream.commits import COMPLETE, Commit, check_writer, record_of
 from diskstream.engine.log import StreamLog
 from diskstream.errors import LimitError
 from diskstream.membership import looked, now_ms
@@ -48,6 +48,7 @@ class Committing:
         Raises:
             StorageError: the disk said no.
         """
+        record = record_of(commit)
 
         def note(log: StreamLog) -> bool:
             with log.locked():
@@ -56,7 +57,7 @@ class Committing:
                 is_new = last is None or last < (commit.version, commit.part)
                 if is_new:
                     now = now_ms(log)
-                    log.retry(lambda: log.native.change([("commit", *commit.record, now)], now), held=True)
+                    log.retry(lambda: log.native.change([("commit", *record, now)], now), held=True)
             if durable or log.options.is_always:
                 log.flush()
             return is_new
@@ -108,6 +109,8 @@ class Committing:
             return None
         if len(frames) > arrow_rows.MAX_FRAMES:
             raise LimitError("the frames of a batch", arrow_rows.MAX_FRAMES, len(frames))
+        if commit is not None:
+            record_of(commit)
         if commit is not None and commit.part + len(frames) > COMPLETE:
             raise LimitError("the part of the last frame", COMPLETE - 1, commit.part + len(frames) - 1)
         parts = [None if commit is None else commit.after(number).record for number in range(len(frames))]

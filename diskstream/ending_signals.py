@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TypeAlias
 
+from diskstream.arguments import items_of
 from diskstream.errors import ArgumentError, ArgumentTypeError
 
 __all__ = ["ending_at"]
@@ -41,7 +42,7 @@ def ending_at(signals: tuple[int, ...], stop: Callable[[], None]) -> Iterator[No
     """
     key = object()
     with contextlib.ExitStack() as undo:
-        for number in dict.fromkeys(signals):
+        for number in dict.fromkeys(items_of("signals", signals)):
             undo.callback(_leave, number, _handled(number, key, stop), key)
         yield
 

@@ -2,8 +2,8 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 
+from diskstream.arguments import check_function, items_of, path_of
 from diskstream.engine import names
 from diskstream.engine.directory import refuse_backup
 from diskstream.engine.files import Files
@@ -11,6 +11,7 @@ from diskstream.engine.losses import Loss
 from diskstream.engine.repair import Repair
 from diskstream.engine.repair_store import Wishes, must_be_store, must_be_there, repair_store
 from diskstream.engine.verify import ignore
+from diskstream.errors import ArgumentTypeError
 from diskstream.options import Options
 
 __all__ = ["Loss", "Repair", "check_repairable", "repair"]
@@ -29,10 +30,29 @@ def check_repairable(
         NoSuchStreamError: no stream has one of these names.
         ReadOnlyError: it is a backup.
     """
-    path = Path(path).absolute()
-    must_be_store(path)
-    must_be_there(path, frozenset(map(names.as_name, streams)).difference(map(names.as_name, known_names)))
-    refuse_backup(path)
+    wishes = _wishes(streams, known_names)
+    where = path_of(path)
+    must_be_store(where)
+    must_be_there(where, wishes.streams.difference(wishes.known))
+    refuse_backup(where)
+
+
+def _wishes(
+    streams: Iterable[str | bytes], known_names: Iterable[str | bytes], uuid: str = "", *, give_up: bool = False
+) -> Wishes:
+    """What is wanted, checked.
+
+    Raises:
+        ArgumentError: a name, or the UUID, is none.
+    """
+    if not isinstance(uuid, str):
+        raise ArgumentTypeError(f"uuid is text, not {uuid!r}")
+    return Wishes(
+        frozenset(names.as_name(name) for name in items_of("streams", streams)),
+        uuid,
+        tuple(names.as_name(name) for name in items_of("known_names", known_names)),
+        give_up,
+    )
 
 
 def repair(
@@ -67,17 +87,14 @@ def repair(
         Nothing is looked at, and nothing repaired, before the first one is asked for: go through all of them.
 
     Raises:
+        ArgumentError: no path, no names, or no function is given where one is wanted.
         NotAStoreError: nothing says that this is a store.
         NoSuchStreamError: no stream has one of these names.
         StoreBusyError: another process has it open.
         ReadOnlyError: it is a backup.
         StorageError: the disk said no.
     """
-    wishes = Wishes(
-        frozenset(names.as_name(name) for name in streams),
-        uuid,
-        tuple(names.as_name(name) for name in known_names),
-        give_up,
-    )
+    wishes = _wishes(streams, known_names, uuid, give_up=give_up)
+    check_function("progress", progress)
     options = Options(fsync="os", seal="manual")
-    return repair_store(Path(path).absolute(), files or Files(), options, wishes, progress or ignore, dry_run=dry_run)
+    return repair_store(path_of(path), files or Files(), options, wishes, progress or ignore, dry_run=dry_run)

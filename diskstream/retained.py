@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from diskstream.counts import check_count
 from diskstream.engine.log import StreamLog
-from diskstream.errors import ArgumentError, NoSuchStreamError, ReadOnlyError
+from diskstream.errors import ArgumentError, ArgumentTypeError, NoSuchStreamError, ReadOnlyError
 from diskstream.membership import looked, now_ms
 from diskstream.moving_out import check_mover, move
 from diskstream.references import KEEPREF
@@ -145,9 +145,12 @@ class Retained:
 
         Raises:
             NoSuchStreamError: there is no stream.
-            ArgumentError: this installation cannot move to cold storage.
+            ArgumentError: it is no rule; or this installation cannot move to cold storage.
             RemoteError, CorruptionError: it cannot be said.
         """
+
+        if not isinstance(rule, RetentionRule):
+            raise ArgumentTypeError(f"rule is a RetentionRule, not {rule!r}")
 
         def look(log: StreamLog) -> RetentionReport:
             if rule.to is None:

@@ -1,13 +1,14 @@
 """Scanning: a range of a stream cut into pieces, and read as Arrow record batches in one of several layouts."""
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from diskstream import vitals
 from diskstream._native import Block, EntryID, ScanBatch, ScanLayout
+from diskstream.arguments import check_whole
 from diskstream.batches import Layout, as_batch
 from diskstream.digests import Digest
 from diskstream.engine import lease, names, positions, reader, splits, tally
@@ -16,7 +17,7 @@ from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.moved import cut_short
 from diskstream.engine.splits import Piece
 from diskstream.entry_size import stored_name
-from diskstream.errors import ArgumentError
+from diskstream.errors import ArgumentError, ArgumentTypeError
 from diskstream.ids import MIN_ID, IDLike, parse_end, parse_id, parse_start
 from diskstream.vitals import Vitals
 
@@ -28,6 +29,7 @@ __all__ = ["Scanned"]
 _T = TypeVar("_T")
 _BYTES_AT_ONCE = 64 << 20
 _BATCH_BYTES = 16 << 20
+_PAIR = 2
 _ENTRIES_AT_ONCE = 1 << 20
 
 
@@ -124,6 +126,7 @@ class Scanned:
 
         Deleted entries count. It costs a search in indexes, however many entries lie between.
         """
+        check_whole("count", count)
         if count < 1:
             raise ArgumentError("the count of entries is at least one")
         low = parse_start(start)
@@ -162,6 +165,8 @@ class Scanned:
         Raises:
             CorruptionError: the index of a segment is damaged, or its file is missing.
         """
+        check_whole("max_entries", max_entries)
+        check_whole("max_bytes", max_bytes)
         if max_entries < 1 or max_bytes < 1:
             raise ArgumentError("a piece holds at least one entry and one byte")
         low, high = parse_start(start), parse_end(end)
@@ -216,9 +221,9 @@ class Scanned:
             ChangedError: the stream was removed, renamed or replaced on the way; so too.
             MissingPackageError: pyarrow is not installed.
         """
-        pairs = columns.items() if isinstance(columns, Mapping) else columns
-        wanted = [(stored_name(name), kind) for name, kind in pairs]
+        wanted = [(stored_name(name), kind) for name, kind in _pairs(columns)]
         how = Layout.of(layout, wanted, duplicates, strict=strict, exact=exact, metadata=metadata, times=times)
+        check_whole("batch_rows", batch_rows)
         if batch_rows < 1:
             raise ArgumentError("a batch has at least one row")
         most = _BATCH_BYTES  # of rows too: each has a byte
@@ -247,6 +252,19 @@ class Scanned:
                         return
                     at = following
                 return
+
+
+def _pairs(columns: object) -> Iterable[tuple[str | bytes, str]]:
+    """The columns of a typed scan, as names and types.
+
+    Raises:
+        ArgumentTypeError: they are none.
+    """
+    pairs = columns.items() if isinstance(columns, Mapping) else columns
+    listed: list[Any] = list(pairs) if isinstance(pairs, Iterable) and not isinstance(pairs, str | bytes) else [()]
+    if any(isinstance(each, str | bytes) or not isinstance(each, Sequence) or len(each) != _PAIR for each in listed):
+        raise ArgumentTypeError(f"columns is a mapping of names to types, or pairs of them, not {columns!r}")
+    return listed
 
 
 def _up_to_date(log: StreamLog) -> StreamLog:

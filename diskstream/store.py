@@ -17,6 +17,7 @@ from typing import Any, NoReturn, Self
 
 from diskstream import idempotence
 from diskstream._native import Delivery, Entry
+from diskstream.arguments import path_of
 from diskstream.cold_reads import cold_cache
 from diskstream.delivering import read_groups
 from diskstream.dropped import Dropped
@@ -87,13 +88,7 @@ def open(  # `diskstream.open`, as `gzip.open` and `dbm.open`
     if unknown:
         near = difflib.get_close_matches(unknown[0], known, n=1)
         raise ArgumentError(f"no such option: {unknown[0]}" + (f"; did you mean {near[0]}?" if near else ""))
-    try:
-        where: object = os.fspath(path)
-    except TypeError:
-        raise ArgumentTypeError(f"the path of a store is text or a Path, not {type(path).__name__}") from None
-    if not isinstance(where, str) or "\0" in where or not where:
-        raise ArgumentError(f"the path of a store must be text without NUL, not {where!r}")
-    whole = Path(where).absolute()
+    whole = path_of(path)
     if any("\ud800" <= char <= "\udfff" for char in str(whole)):
         raise ArgumentError(f"the path of a store must be UTF-8, which {str(whole)!r} is not: rename the directory")
     return Store(whole, Options(**options), read_only=read_only, create=create, files=files or Files())

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from diskstream import columnar
 from diskstream._native import Block, ColumnBatch, Entry, EntryID, check_rows, entry_lists
-from diskstream.commits import AddOptions, Commit, EntryOptions
+from diskstream.arguments import check_whole, items_of
+from diskstream.commits import AddOptions, Commit, EntryOptions, record_of
 from diskstream.committing import Committing
 from diskstream.counts import block_of, check_count
 from diskstream.described import Described
@@ -15,13 +16,7 @@ from diskstream.engine.fetching import fetch_ahead
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.moved import cut_short
 from diskstream.engine.seal import CompactReport
-from diskstream.errors import (
-    ArgumentError,
-    IDOrderError,
-    NoSuchStreamError,
-    ReadOnlyError,
-    ZeroIDError,
-)
+from diskstream.errors import ArgumentError, IDOrderError, NoSuchStreamError, ReadOnlyError, ZeroIDError
 from diskstream.grouped import Grouped
 from diskstream.idempotence import Message, message_of, remembered
 from diskstream.ids import MIN_ID, IDLike, parse_add_id, parse_end, parse_id, parse_start
@@ -232,14 +227,14 @@ class Stream(Grouped, Committing, Described, Retained, Scanned, WireAdding, Wire
             As `add`; nothing is added then.
         """
         trim = Trim.parse(maxlen, minid, approximate, limit, ref)
-        listed = rows if isinstance(rows, list | tuple) else list(rows)
-        given = None if ids is None else list(ids)
+        listed = rows if isinstance(rows, list | tuple) else list(items_of("rows", rows))
+        given = None if ids is None else list(items_of("ids", ids))
         if not listed and not given:
             return []
         if not nomkstream and not self.exists():
             listed = [_rereadable(row) for row in listed]
             check_rows(listed, given)
-        record = None if commit is None else commit.record
+        record = None if commit is None else record_of(commit)
 
         def append(log: StreamLog) -> tuple[list[EntryID] | None]:
             if trim is None:
@@ -443,6 +438,8 @@ class Stream(Grouped, Committing, Described, Retained, Scanned, WireAdding, Wire
         """
         last = parse_id(id)
         greatest = MIN_ID if max_deleted_id is None else parse_id(max_deleted_id)
+        if entries_added is not None:
+            check_whole("entries_added", entries_added)
         if entries_added is not None and entries_added < 0:
             raise ArgumentError("entries_added must be positive")
         if last < greatest:

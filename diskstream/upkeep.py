@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from diskstream.arguments import check_number, items_of
 from diskstream.engine import lease, names, seal
 from diskstream.engine.files import Files
 from diskstream.engine.log import StreamLog, StreamMoved
@@ -51,15 +52,18 @@ class Upkeep:
             A directory that is a store of its own, to be opened read-only; `diskstream.leases.release` removes it.
 
         Raises:
+            ArgumentError: the names are none, or `ttl_s` is no number: nobody could say when the lease ends.
             ReadOnlyError: the store was opened read-only.
             StorageError: no room, or a file system without hard links.
         """
         if self.read_only:
             raise ReadOnlyError(str(self.path))
+        wanted = dict.fromkeys(map(names.as_name, items_of("streams", streams)))
+        check_number("ttl_s", ttl_s)
         lease.sweep(self.path, time.time())
 
         def link(target: Path) -> None:
-            for name in dict.fromkeys(map(names.as_name, streams)):
+            for name in wanted:
                 self.stream(name)._lease(target, self._files)
 
         return lease.make(self.path, link, ttl_s, self._files)

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from diskstream.arguments import check_function, items_of, path_of
 from diskstream.cold_reads import cold_cache
 from diskstream.engine import names
 from diskstream.engine.descriptors import are_short
@@ -33,8 +34,8 @@ __all__ = ["Problem", "VerifyReport", "bytes_to_verify", "verify", "verify_open"
 
 def bytes_to_verify(path: str | os.PathLike[str], *, streams: Iterable[str | bytes] = (), cold: bool = False) -> int:
     """About how many bytes `verify` reads, with the same words, or a repair: the sizes of files as they are now."""
-    wanted = frozenset(names.as_name(name) for name in streams)
-    return bytes_to_read(Path(path).absolute(), wanted, cold=cold)
+    wanted = frozenset(names.as_name(name) for name in items_of("streams", streams))
+    return bytes_to_read(path_of(path), wanted, cold=cold)
 
 
 def verify(
@@ -55,13 +56,15 @@ def verify(
         cold: fetch and read what is in object storage too.
 
     Raises:
+        ArgumentError: no path, no names, or no function is given where one is wanted.
         NotAStoreError: nothing says that this is a store.
         NoSuchStreamError: no stream has one of these names.
         NewerFormatError: a later version wrote it.
     """
     report = VerifyReport()
-    wanted = frozenset(names.as_name(name) for name in streams)
-    where, options = Path(path).absolute(), Options()
+    wanted = frozenset(names.as_name(name) for name in items_of("streams", streams))
+    check_function("progress", progress)
+    where, options = path_of(path), Options()
     fetched = cold_cache(where, options, Files(), read_only=True) if cold else None
     try:
         verify_store(where, options, report, progress or ignore, wanted, cold=fetched)
@@ -77,6 +80,7 @@ def verify(
 def verify_open(store: "Store", progress: Progress | None, *, cold: bool) -> VerifyReport:
     """The same of a store that is open, by what it has open: see `Store.verify`."""
     store._check_open()
+    check_function("progress", progress)
     report = VerifyReport()
     check_names(store._streams, report)
     read = partial(_one_open, store=store, report=report, progress=progress or ignore, cold=cold)

@@ -1,0 +1,73 @@
+"""What callers give, checked where it comes in: what is of the wrong kind is told so by the argument's name."""
+
+import math
+import operator
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+from diskstream.errors import ArgumentError, ArgumentTypeError
+
+__all__ = ["check_function", "check_number", "check_whole", "items_of", "path_of"]
+
+_T = TypeVar("_T")
+
+
+def path_of(path: str | os.PathLike[str], what: str = "the path of a store") -> Path:
+    """A path as an absolute one. One that is empty, as of a variable that was not set, is not the working directory.
+
+    Raises:
+        ArgumentTypeError: it is neither text nor a path.
+        ArgumentError: it is bytes, is empty, or holds a NUL.
+    """
+    try:
+        where: object = os.fspath(path)
+    except TypeError:
+        raise ArgumentTypeError(f"{what} is text or a Path, not {type(path).__name__}") from None
+    if not isinstance(where, str) or "\0" in where or not where:
+        raise ArgumentError(f"{what} must be text without NUL, not {where!r}")
+    return Path(where).absolute()
+
+
+def items_of(name: str, given: Iterable[_T]) -> Iterable[_T]:
+    """What can be gone through, and is no text: that would be its letters.
+
+    Raises:
+        ArgumentTypeError: it cannot, or is.
+    """
+    if isinstance(given, str | bytes | bytearray) or not isinstance(given, Iterable):
+        raise ArgumentTypeError(f"{name} is several, as a list or tuple has them, not {given!r}")
+    return given
+
+
+def check_function(name: str, given: Callable[..., object] | None) -> None:
+    """Refuses what cannot be called; None is none.
+
+    Raises:
+        ArgumentTypeError: it cannot.
+    """
+    if given is not None and not callable(given):
+        raise ArgumentTypeError(f"{name} is a function or None, not {given!r}")
+
+
+def check_number(name: str, given: object) -> None:
+    """Refuses what is no number.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    if not isinstance(given, int | float) or math.isnan(given):
+        raise ArgumentTypeError(f"{name} is a number, not {given!r}")
+
+
+def check_whole(name: str, given: object) -> None:
+    """Refuses what is no whole number.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    try:
+        operator.index(given)  # type: ignore[arg-type]  # that is the question
+    except TypeError:
+        raise ArgumentTypeError(f"{name} is an int, not {given!r}") from None

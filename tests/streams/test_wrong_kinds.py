@@ -1,0 +1,125 @@
+"""What is of the wrong kind is told so by the argument's name, before anything is read or written."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import diskstream
+from diskstream import ArgumentError, ArgumentTypeError, Store, Stream
+from diskstream.repairing import check_repairable
+from diskstream.verifying import bytes_to_verify
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with diskstream.open(tmp_path / "store") as store:
+        store.stream("a").add({"n": "1"})
+        yield store
+
+
+@pytest.mark.parametrize("path", [b"store", "", "a\0b", None, 5])
+@pytest.mark.parametrize("function", [diskstream.verify, diskstream.repair, bytes_to_verify, check_repairable])
+def test_a_path_is_text(path: Any, function: Callable[..., Any]) -> None:
+    with pytest.raises(ArgumentError, match="the path of a store"):
+        function(path)
+
+
+def test_no_path_is_not_the_working_directory(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(store.path)
+    with pytest.raises(ArgumentError, match="the path of a store"):
+        diskstream.verify("")
+
+
+@pytest.mark.parametrize("given", ["a", b"a", None, 5])
+def test_names_are_several(store: Store, given: Any) -> None:
+    calls: list[Callable[[], Any]] = [
+        lambda: diskstream.verify(store.path, streams=given),
+        lambda: diskstream.repair(store.path, streams=given),
+        lambda: bytes_to_verify(store.path, streams=given),
+        lambda: store.lease(given),
+    ]
+    for call in calls:
+        with pytest.raises(ArgumentTypeError, match="streams is several"):
+            call()
+    with pytest.raises(ArgumentTypeError, match="known_names is several"):
+        diskstream.repair(store.path, known_names=given)
+
+
+def test_who_is_told_of_progress_is_a_function(store: Store) -> None:
+    calls: list[Callable[..., Any]] = [
+        lambda given: diskstream.verify(store.path, progress=given),
+        lambda given: diskstream.repair(store.path, progress=given),
+        lambda given: store.verify(progress=given),
+    ]
+    for call in calls:
+        with pytest.raises(ArgumentTypeError, match="progress is a function"):
+            call(5)
+
+
+def test_a_uuid_is_text(store: Store) -> None:
+    with pytest.raises(ArgumentTypeError, match="uuid is text"):
+        diskstream.repair(store.path, uuid=5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("ttl_s", ["x", b"x", None, float("nan")])
+def test_a_lease_ends_at_some_time(store: Store, ttl_s: Any) -> None:
+    with pytest.raises(ArgumentError, match="ttl_s"):
+        store.lease(["a"], ttl_s=ttl_s)
+    assert not (store.path / "leases").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("layout", None),
+        ("duplicates", 5),
+        ("exact", "yes"),
+        ("metadata", None),
+        ("times", 1),
+        ("batch_rows", None),
+        ("batch_rows", 1.5),
+        ("columns", None),
+        ("columns", 5),
+        ("columns", "ab"),
+        ("columns", ["ab"]),
+        ("columns", [("n", "int64", "more")]),
+        ("columns", {"n": 5}),
+    ],
+)
+def test_how_to_scan_is_said_in_words_and_numbers(store: Store, name: str, given: Any) -> None:
+    with pytest.raises(ArgumentTypeError, match=name):
+        next(store.stream("a").scan(**{name: given}))
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("rule", lambda stream: stream.preview_retention(None)),
+        ("rule", lambda stream: stream.preview_retention({"max_entries": 5})),
+        ("fields", lambda stream: stream.columns(fields=5)),
+        ("fields", lambda stream: stream.to_arrow(fields=5)),
+        ("max_entries", lambda stream: stream.splits(max_entries=None)),
+        ("max_bytes", lambda stream: stream.splits(max_bytes="5")),
+        ("count", lambda stream: stream.id_further("-", None)),
+        ("entries_added", lambda stream: stream.set_id("9-0", entries_added="5")),
+        ("rows", lambda stream: stream.add_many(None)),
+        ("rows", lambda stream: stream.add_many(5)),
+        ("ids", lambda stream: stream.add_many([{"n": "1"}], ids=5)),
+        ("commit", lambda stream: stream.add_many([{"n": "1"}], commit=("job", 1))),
+        ("commit", lambda stream: stream.add_arrow(pa.RecordBatch.from_pydict({"n": [1]}), commit=5)),
+        ("signals", lambda stream: next(stream.group("g", create=True).consumer("c").entries(signals=15))),
+    ],
+)
+def test_what_a_stream_is_asked_is_named(store: Store, name: str, call: Callable[[Stream], object]) -> None:
+    with pytest.raises(ArgumentTypeError, match=name):
+        call(store.stream("a"))
+    assert len(store.stream("a")) == 1
+
+
+def test_what_is_no_commit_makes_no_stream(store: Store) -> None:
+    with pytest.raises(ArgumentTypeError, match="commit is a Commit"):
+        store.stream("new").note_commit(None)  # type: ignore[arg-type]
+    assert store.streams() == [b"a"]
