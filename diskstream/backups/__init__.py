@@ -4,8 +4,9 @@ from diskstream.backups.checking import Finding, Seen, check_backup, has_its_fil
 from diskstream.backups.making import Made, Settings, make_backup
 from diskstream.backups.manifest import Header, KeptStream, Manifest, read_manifest
 from diskstream.backups.pruning import check_clock, prune, superfluous
-from diskstream.backups.repository import Backup, BackupError, Repository, find_backup
+from diskstream.backups.repository import Backup, BackupError, Repository, find_backup, is_backup
 from diskstream.backups.restoring import Planned, Restored, Wanted, plan, restore
+from diskstream.backups.unchanged import must_be_unchanged
 
 __all__ = [
     "Backup",
@@ -25,7 +26,9 @@ __all__ = [
     "check_clock",
     "find_backup",
     "has_its_files",
+    "is_backup",
     "make_backup",
+    "must_be_unchanged",
     "plan",
     "prune",
     "read_manifest",

@@ -20,7 +20,7 @@ from diskstream.errors import DiskstreamError, NewerFormatError, NotAStoreError,
 from diskstream.store_files import Files, store_uuid
 from diskstream.system_calls import is_folder, is_there, lock_now, open_regular, read_small, wrapped
 
-__all__ = ["Backup", "BackupError", "Repository", "find_backup", "holds_backups", "owner_of"]
+__all__ = ["Backup", "BackupError", "Repository", "find_backup", "holds_backups", "is_backup", "owner_of"]
 
 FORMAT: Final = 1
 _DESCRIPTION: Final = "backups.json"

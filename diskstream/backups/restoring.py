@@ -16,6 +16,7 @@ from diskstream.backups.placing import hidden, lock, must_be_empty, put_in_place
 from diskstream.backups.repository import Backup, BackupError, holds_backups
 from diskstream.backups.rewinding import RECORDS, Rewound, copy_until, rewind_files, rewind_records
 from diskstream.backups.taking_names import take_names
+from diskstream.backups.unchanged import WAY_OUT, must_be_unchanged
 from diskstream.copying import TEMPORARY, add_entries, check_whole, is_unfinished
 from diskstream.errors import (
     ArgumentError,
@@ -45,7 +46,7 @@ class Wanted:
         name: another name, for one stream; None is its own.
         until: the last ID that is to be there; None is as it is in the backup.
         damaged: take streams that are damaged, as far as they are there: since the backup was made, or before. With
-            `until`, and into a store, those alone that can be read.
+            `until`, and into a store, those alone that were damaged before, and can be read.
         on_total: called with how many bytes there are, once.
         on_bytes: called with bytes just copied or read back.
     """
@@ -154,6 +155,8 @@ def restore(backup: Backup, target: Path, wanted: Wanted | None = None) -> Resto
         manifest, into_store = _looked_up(backup, target, chosen)
         streams = _chosen(backup, manifest, chosen)
         if into_store:
+            own = [stream.raw_name for stream in streams]
+            must_be_unchanged(backup, own, on_total=chosen.on_total, on_bytes=chosen.on_bytes)
             return _into_store(backup, target, streams, chosen)
         with hidden(target) as fresh:
             restored = _Making(backup, manifest, fresh, chosen).run(streams)
@@ -297,9 +300,9 @@ class _Making:
             self._restored.job_faults[f"{place}/{source.name}"] = what
             return
         if (place not in self._names and not is_of_jobs(place)) or source.name == "name":
-            raise BackupError(source, what, _WAY_OUT)
+            raise BackupError(source, what, WAY_OUT)
         if not takes:
-            raise BackupError(source, what, f"{_WAY_OUT}; {_TAKEN}")
+            raise BackupError(source, what, f"{WAY_OUT}; {_TAKEN}")
         self._restored.faults.setdefault(self._names[place], []).append(f"{source.name}: {what}")
 
     def _folder(self, folder: Path) -> None:
@@ -382,7 +385,7 @@ class _Making:
                     if is_of_jobs(inside):
                         self._restored.job_faults.setdefault(inside, f"{problem.what}: {problem.meaning}")
                     elif place.relative_to(self._fresh).as_posix() not in damaged:
-                        raise BackupError(problem.path, problem.what, _WAY_OUT)
+                        raise BackupError(problem.path, problem.what, WAY_OUT)
 
 
 def _open_quiet(path: Path, seal: str) -> stores.Store:
@@ -403,7 +406,6 @@ def _length(stream: Stream) -> int:
         return 0
 
 
-_WAY_OUT = "diskstream backup verify says what else is damaged; an older backup may be sound"
 _TAKEN = "--damaged takes what is there, without --until"
 
 

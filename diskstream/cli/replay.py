@@ -19,7 +19,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 import click
 
 import diskstream
-from diskstream.backups import find_backup
+from diskstream.backups import find_backup, is_backup
 from diskstream.cli.amounts import RATE, SPAN
 from diskstream.cli.duration import duration
 from diskstream.cli.failure import Failure
@@ -27,12 +27,14 @@ from diskstream.cli.moments import check_order, end_bound, start_bound
 from diskstream.cli.options import as_bytes, checked, json_option, optional_directory_option
 from diskstream.cli.output import entry_facts, error_console, text, write_json
 from diskstream.cli.progress import replay_progress
+from diskstream.cli.reading_backup import reading_backup
 from diskstream.cli.standard_files import check_open
 from diskstream.ids import parse_end, parse_start
 from diskstream.plurals import number_of
 from diskstream.redis_link import check_url, without_word
 from diskstream.replaying import SLOWEST, Job, Outcome, Pacer, ToCall, ToRedis, ToStream, measure, run_job
 from diskstream.replaying.conditions import parse_condition
+from diskstream.system_calls import is_there
 
 _SCHEMES = ("redis", "rediss", "unix")
 
@@ -107,35 +109,39 @@ def command(
     the same words, a replay goes on where it was: each entry is added once. Once complete it does nothing any more,
     unless it is given another --name.
     """
-    source, to = _source(directory, backup, stream), _target(target, directory, backup)
     if since is not None and start is not None:
         raise click.UsageError("give one of --start and --since")
     check_order(start or "-", end or "+")
     first, last = parse_start(start or "-") if since is None else _since(since), parse_end(end or "+")
     asked = (f"since {since} ms" if since is not None else str(first), "+" if end is None else str(last))
+    if backup is None and directory is None:
+        raise click.UsageError("give --dir, the store's directory, or --backup")
+    to = _target(target, directory, backup)
     chosen = None if speed == 0 or (speed is None and isinstance(to, ToCall)) else speed or 1.0
-    job = Job(source, stream, to, first, last, asked, where, ids == "keep", speed=chosen, rate=rate, name=name)
-    if dry_run:
-        _measure(job, as_json=as_json)
-        return
-    with _stopping() as stop, replay_progress(text(stream)) as (on_total, on_entries):
-        pacer = Pacer(chosen, rate=rate, stop=stop)
-        outcome = run_job(replace(job, pacer=pacer, on_total=on_total, on_entries=on_entries))
-    _report(job, outcome, as_json=as_json)
+    with _source(directory, backup, stream) as source:
+        job = Job(source, stream, to, first, last, asked, where, ids == "keep", speed=chosen, rate=rate, name=name)
+        if dry_run:
+            _measure(job, as_json=as_json)
+            return
+        with _stopping() as stop, replay_progress(text(stream)) as (on_total, on_entries):
+            pacer = Pacer(chosen, rate=rate, stop=stop)
+            outcome = run_job(replace(job, pacer=pacer, on_total=on_total, on_entries=on_entries))
+        _report(job, outcome, as_json=as_json)
 
 
 def _since(span_ms: int) -> diskstream.EntryID:
     return diskstream.EntryID(max(0, time.time_ns() // 1_000_000 - span_ms), 0)
 
 
-def _source(directory: Path | None, backup: Path | None, stream: bytes) -> Path:
-    if backup is None:
-        if directory is None:
-            raise click.UsageError("give --dir, the store's directory, or --backup")
-        return directory.absolute()
-    if (backup / "store.json").exists():
-        return backup.absolute()  # one of them, or any store
-    return find_backup(backup, (stream,)).path
+@contextmanager
+def _source(directory: Path | None, backup: Path | None, stream: bytes) -> Iterator[Path]:
+    place = directory if backup is None else backup
+    assert place is not None  # was looked at before
+    if backup is None or (is_there(place / "store.json") and not is_backup(place)):  # any store will do
+        yield place.absolute()
+        return
+    with reading_backup(find_backup(place, (stream,)), (stream,)) as path:
+        yield path
 
 
 def _target(given: str, directory: Path | None, backup: Path | None) -> ToStream | ToRedis | ToCall:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from diskstream.cli.moments import END, check_order, end_bound, start_bound
 from diskstream.cli.options import as_bytes, checked, json_option, not_empty, optional_directory_option
 from diskstream.cli.output import text, write_json
 from diskstream.cli.progress import bytes_progress
+from diskstream.cli.reading_backup import reading_backup
 from diskstream.cli.restore_redis import restore_to_redis
 from diskstream.cli.retention.wording import rule_facts
 from diskstream.plurals import number_of
@@ -76,9 +78,21 @@ def command(*, backup: Path | None, target: str, name: bytes | None, **options: 
     if "://" in target:
         _check_address(target)
         _refuse(given, ("until", "damaged"), "restoring to a directory")
-        source = given.directory if backup is None else find_backup(backup, given.streams).path
-        if source is None:
-            raise click.UsageError("name a BACKUP, or a store with --dir")
+        _restore_to_redis(backup, target, name, given)
+        return
+    _refuse(given, ("start", "end", "replace"), "restoring to a Redis")
+    if backup is None:
+        raise click.UsageError("name a BACKUP")
+    _restore_to_directory(backup, target, name, given)
+
+
+def _restore_to_redis(backup: Path | None, target: str, name: bytes | None, given: SimpleNamespace) -> None:
+    if backup is None and given.directory is None:
+        raise click.UsageError("name a BACKUP, or a store with --dir")
+    with contextlib.ExitStack() as held:
+        source = given.directory
+        if backup is not None:
+            source = held.enter_context(reading_backup(find_backup(backup, given.streams), given.streams))
         restore_to_redis(
             source,
             target,
@@ -91,11 +105,6 @@ def command(*, backup: Path | None, target: str, name: bytes | None, **options: 
             force=given.force,
             as_json=given.as_json,
         )
-        return
-    _refuse(given, ("start", "end", "replace"), "restoring to a Redis")
-    if backup is None:
-        raise click.UsageError("name a BACKUP")
-    _restore_to_directory(backup, target, name, given)
 
 
 def _check_address(url: str) -> None:
