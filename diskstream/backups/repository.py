@@ -9,7 +9,7 @@ import secrets
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import rmtree
 from typing import Final, Self
@@ -57,11 +57,14 @@ class Backup:
         path: its directory, which is a store to be opened for reading only.
         header: what its manifest says of it as a whole; None where that cannot be read.
         fault: why not.
+        others: where it was chosen among several, the newest one of each other directory that the store has had, or a
+            copy of it: see `find_backup`.
     """
 
     path: Path
     header: Header | None
     fault: str = ""
+    others: tuple[Self, ...] = ()
 
     @property
     def name(self) -> str:
@@ -72,6 +75,11 @@ class Backup:
     def patterns(self) -> tuple[str, ...]:
         """Of streams, where it is of some only; none where that cannot be read."""
         return () if self.header is None else self.header.patterns
+
+    @property
+    def place(self) -> str:
+        """The directory of the store that it is of, as text; empty where it is not noted, or cannot be read."""
+        return "" if self.header is None else _shown((self.header.place,))
 
     @contextlib.contextmanager
     def used(self, *, alone: bool = False) -> Iterator[None]:
@@ -351,7 +359,8 @@ def find_backup(path: Path, streams: Sequence[bytes] = ()) -> Backup:
             neither the store nor others; one that is named by its own directory is taken whatever it is of.
 
     Raises:
-        BackupError: there is none; or nobody can say whether a newer one is of what is asked: none stands for it.
+        BackupError: there is none; nobody can say whether a newer one is of what is asked: none stands for it; or a
+            store and a copy of it are backed up there by turns, and nobody can say whose is meant.
         StorageError: the disk said no.
     """
     resolved = path.absolute()
@@ -367,12 +376,35 @@ def find_backup(path: Path, streams: Sequence[bytes] = ()) -> Backup:
             hint = "try again; where it stays so, name the backup that you want by its directory: backup ls lists them"
             raise BackupError(backup.path, f"nobody can say what it is of, and none is newer: {backup.fault}", hint)
         if backup.header.covers(streams):
-            return backup
+            asked_for = [each for each in found if each.header is not None and each.header.covers(streams)]
+            return replace(backup, others=_others(path, asked_for))
     asked = ", ".join(stream.decode("utf-8", "backslashreplace") for stream in streams) or "the whole store"
     there = ", ".join(f"{backup.name} ({_shown(backup.patterns)})" for backup in found[: -_TOLD - 1 : -1])
     raise BackupError(
         path, f"none of the backups in it is of {asked}", f"name one of them by its directory; the newest are {there}"
     )
+
+
+def _others(path: Path, found: Sequence[Backup]) -> tuple[Backup, ...]:
+    """Of backups, the oldest first, the newest one of each directory that is not the newest one's.
+
+    A store that went on elsewhere, having been moved or restored, has its backups there behind those of where it was.
+    Of two that both go on some come between those of the other.
+
+    Raises:
+        BackupError: so it is with that of the newest.
+    """
+    newest = found[-1]
+    others: dict[str, Backup] = {}
+    for backup in reversed(found if newest.place else []):
+        if backup.place not in ("", newest.place):
+            others.setdefault(backup.place, backup)
+        elif backup.place and others:
+            there = ", ".join(f"{each.name} of {each.place}" for each in (newest, *others.values()))
+            hint = f"name one by its directory; the newest are {there}. Each store is best given a directory of its own"
+            what = f"backups of {newest.place} and of {next(iter(others))} come by turns here, as of a store and a copy"
+            raise BackupError(path, f"{what}: nobody can say whose is meant", hint)
+    return tuple(others.values())
 
 
 def _shown(patterns: tuple[str, ...]) -> str:

@@ -6,8 +6,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import click
+
 from diskstream.backups import Backup, must_be_unchanged
 from diskstream.cli.progress import bytes_progress
+
+
+def tell_others(backup: Backup) -> None:
+    """Says, where a backup was chosen as the newest, that others there are of another directory."""
+    for other in backup.others:
+        click.echo(
+            f"{backup.name} is the newest, of {backup.place}; {other.name} is the newest of {other.place}: to take "
+            "that one, name its directory",
+            err=True,
+        )
 
 
 @contextmanager
@@ -17,6 +29,7 @@ def reading_backup(backup: Backup, streams: Sequence[bytes]) -> Iterator[Path]:
     Raises:
         BackupError: it is being removed, or is not what it was.
     """
+    tell_others(backup)
     with backup.used():
         with bytes_progress("comparing") as (on_total, on_bytes):
             must_be_unchanged(backup, streams, on_total=on_total, on_bytes=on_bytes)

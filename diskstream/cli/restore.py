@@ -21,7 +21,7 @@ from diskstream.cli.moments import END, check_order, end_bound, start_bound
 from diskstream.cli.options import as_bytes, checked, json_option, not_empty, optional_directory_option
 from diskstream.cli.output import text, write_json
 from diskstream.cli.progress import bytes_progress
-from diskstream.cli.reading_backup import reading_backup
+from diskstream.cli.reading_backup import reading_backup, tell_others
 from diskstream.cli.restore_redis import restore_to_redis
 from diskstream.cli.retention.wording import rule_facts
 from diskstream.plurals import number_of
@@ -122,6 +122,7 @@ def _refuse(given: SimpleNamespace, names: tuple[str, ...], where: str) -> None:
 
 def _restore_to_directory(backup: Path, target: str, name: bytes | None, given: SimpleNamespace) -> None:
     found, path = find_backup(backup, given.streams), Path(target).absolute()
+    tell_others(found)
     wanted = Wanted(given.streams, name, given.until, damaged=given.damaged)
     try:
         if given.dry_run:
@@ -163,7 +164,7 @@ def _say_plan(planned: Planned, found: Backup, path: Path, given: SimpleNamespac
     if given.as_json:
         facts = {"streams": planned.streams, "entries": planned.entries, "files": planned.files}
         facts |= {"size_bytes": planned.size_bytes, "into_store": planned.into_store, "dry_run": True}
-        write_json({"backup": found.name, "patterns": found.patterns, "path": path, **facts})
+        write_json({"backup": found.name, "of": found.place, "patterns": found.patterns, "path": path, **facts})
         return
     kind = "the store" if planned.into_store else "a new store,"
     most = " at the most" if given.until is not None else ""
@@ -203,13 +204,15 @@ def _tell_rules(restored: Restored) -> None:
 
 def _from(found: Backup) -> str:
     only = ", ".join(map(text, found.patterns))
-    return f"{found.name} (only {only})" if only else found.name
+    name = f"{found.name} (only {only})" if only else found.name
+    return f"{name}, a backup of {found.place}" if found.place else name
 
 
 def _facts(backup: Backup, restored: Restored) -> dict[str, object]:
     ways = {place: how.way for place, how in restored.streams.items()}
     return {
         "backup": backup.name,
+        "of": backup.place,
         "patterns": backup.patterns,
         "path": restored.path,
         "streams": ways,

@@ -1,6 +1,8 @@
 """Backups of some streams beside those of the whole store: which of them a directory of backups stands for."""
 
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 import diskstream
+from diskstream.backups.manifest import read_manifest, write_manifest
 from diskstream.cli import main
+from diskstream.store_files import Files
 from tests.backups.world import filled, seen_at
 
 
@@ -90,3 +94,53 @@ def test_where_none_is_of_what_is_asked_they_are_named(
     assert f"none of the backups in it is of {what}" in said
     assert f"{names[2]} (orders, e*), {names[1]} (orders)" in said
     assert not (directory / "again").exists()
+
+
+def turns(directory: Path, *places: str) -> list[str]:
+    """Backups of a store and of a copy of it, the oldest first; each has a stream named after its store more."""
+    if not (directory / "copy").exists():
+        shutil.copytree(directory / "store", directory / "copy")
+    for number, place in enumerate(places):
+        with diskstream.open(directory / place) as store:
+            store.stream(f"{place}-{number}").add({"n": 1})
+        run("backup", "kept", "--dir", place)
+    return [each["name"] for each in objects("backup", "ls", "kept")]
+
+
+@pytest.mark.parametrize("words", [[], ["--dry-run"], ["--stream", "x"], ["--to", "redis://127.0.0.1:1"]])
+def test_whose_backups_come_by_turns_nobody_knows(directory: Path, words: list[str]) -> None:
+    """The newest one was taken, of the copy for the store, and not even named."""
+    names = turns(directory, "store", "copy", "store", "copy")
+    said = " ".join(run("restore", "kept", "--to", "again", *words, code=1).stderr.split())
+    assert "by turns" in said
+    assert f"{names[3]} of {directory / 'copy'}, {names[2]} of {directory / 'store'}" in said
+    assert not (directory / "again").exists()
+    if not words:
+        run("replay", "x", "--backup", "kept", "--to", "-", code=1)
+        done = run("restore", f"kept/{names[2]}", "--to", "again").stdout
+        assert f"from {names[2]}, a backup of {directory / 'store'}" in done
+        assert b"store-2" in seen_at(directory / "again")
+
+
+def test_of_a_store_that_went_on_elsewhere_the_newest_is_taken_and_that_is_said(directory: Path) -> None:
+    names = turns(directory, "store", "store", "copy", "copy")
+    run("backup", "kept", "--stream", "x")  # of some streams only: not asked for
+    done = run("restore", "kept", "--to", "again")
+    assert f"from {names[3]}, a backup of {directory / 'copy'}" in done.stdout
+    said = " ".join(done.stderr.split())
+    assert (
+        f"{names[3]} is the newest, of {directory / 'copy'}; {names[1]} is the newest of {directory / 'store'}" in said
+    )
+    (facts,) = objects("restore", f"kept/{names[1]}", "--to", "earlier")
+    assert facts["of"] == str(directory / "store")
+    assert not run("restore", f"kept/{names[1]}", "--to", "quiet").stderr
+
+
+def test_one_of_before_directories_were_noted_is_of_no_other(directory: Path) -> None:
+    (name,) = turns(directory, "store")
+    manifest = read_manifest(directory / "kept" / name)
+    nameless = replace(manifest.header, place="", number=1)
+    write_manifest(directory / "kept" / name, replace(manifest, header=nameless), Files())
+    newest = turns(directory, "copy", "copy")[2]
+    done = run("restore", "kept", "--to", "again")
+    assert (f"from {newest}," in done.stdout, done.stderr) == (True, "")
