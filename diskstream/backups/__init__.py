@@ -1,7 +1,8 @@
 """Backups of live stores, and stores made out of them."""
 
 from diskstream.backups.checking import Finding, Seen, check_backup, has_its_files
-from diskstream.backups.making import Made, Settings, make_backup
+from diskstream.backups.made import Made, Settings
+from diskstream.backups.making import make_backup
 from diskstream.backups.manifest import Header, KeptStream, Manifest, read_manifest
 from diskstream.backups.pruning import check_clock, prune, superfluous
 from diskstream.backups.repository import Backup, BackupError, Repository, find_backup, is_backup

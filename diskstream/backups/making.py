@@ -7,13 +7,13 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from diskstream import leases
 from diskstream import store as stores
+from diskstream.backups.made import Made, Settings
 from diskstream.backups.manifest import (
     Header,
     Kept,
@@ -27,7 +27,7 @@ from diskstream.backups.manifest import (
 from diskstream.backups.pace import Pace
 from diskstream.backups.parts import copy_jobs, is_of_jobs, stores_in
 from diskstream.backups.repository import BackupError, Repository
-from diskstream.backups.sharing import Donors, Journal, release_pins
+from diskstream.backups.sharing import Donors, Journal, Looks, release_pins
 from diskstream.cold_segments import STUB, segments_of
 from diskstream.copying import is_unfinished
 from diskstream.errors import DiskFullError, DiskstreamError, NotAStoreError, StorageError
@@ -47,10 +47,9 @@ from diskstream.store_files import (
 )
 from diskstream.stream import Stream
 from diskstream.system_calls import all_below, are_short, children, is_file, is_there, named, wrapped
-from diskstream.verifying import Problem
 from diskstream.work_files import work_faults
 
-__all__ = ["Made", "Settings", "make_backup"]
+__all__ = ["make_backup"]
 
 # A lease of a backup that was killed goes after this time, or with the next backup.
 # A backup changes nothing in the store: no seals, and nothing goes by a rule of retention in its own process.
@@ -64,60 +63,6 @@ _LOWEST: Final = 19
 _WILD: Final = re.compile(rb"[*?\[]")
 # Two segments of the usual size.
 _LEFT_BYTES: Final = 128 << 20
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How a backup is made.
-
-    Attributes:
-        patterns: glob patterns; only streams that match one are kept, and nothing else. None: everything is.
-        link: sealed files become second names of the store's own, where both are on one file system.
-        full: share nothing with earlier backups.
-        bytes_per_s: copy no faster than this.
-        low_priority: give this whole process the lowest priority, once no lock is held that writers wait for.
-        on_bytes: called with the bytes just handled.
-        on_total: called once, with how many there will be.
-    """
-
-    patterns: tuple[bytes, ...] = ()
-    link: bool = False
-    full: bool = False
-    bytes_per_s: int | None = None
-    low_priority: bool = False
-    on_bytes: Callable[[int], None] | None = None
-    on_total: Callable[[int], None] | None = None
-
-
-@dataclass(frozen=True)
-class Made:
-    """A backup that was made.
-
-    Attributes:
-        path: its directory.
-        header: what its manifest says of it as a whole.
-        shared_bytes: bytes of files that it shares with earlier backups.
-        linked_bytes: bytes of files that it shares with the store.
-        streams: what it says of each stream.
-        seconds: what it took.
-        cold_entries, cold_bytes: of segments in object storage, of which the backup has the stubs alone.
-        job_faults: what is damaged of how far jobs have come; no stream depends on it, and the backup counts as sound.
-    """
-
-    path: Path
-    header: Header
-    shared_bytes: int
-    linked_bytes: int
-    streams: list[KeptStream]
-    seconds: float
-    cold_entries: int = 0
-    cold_bytes: int = 0
-    job_faults: tuple[Problem, ...] = ()
-
-    @property
-    def damaged(self) -> list[KeptStream]:
-        """The streams that are damaged in it."""
-        return [stream for stream in self.streams if stream.faults]
 
 
 def make_backup(store: Path, target: Path, settings: Settings | None = None, *, version: str = "") -> Made:
@@ -175,7 +120,6 @@ class _Making:
         self, store: Path, repository: Repository, settings: Settings, files: Files, unfinished: list[Path]
     ) -> None:
         self._store, self._repository, self._settings, self._files = store, repository, settings, files
-        self._donors = None if settings.full else Donors(repository, unfinished, link=settings.link)
         self._began, self._made_ms = time.monotonic(), time.time_ns() // 1_000_000
         self._fresh = repository.begin(files)
         self._one_disk = self._fresh.stat().st_dev == store.stat().st_dev
@@ -183,6 +127,8 @@ class _Making:
         self._leases: dict[str, Path] = {}
         self._touched = time.monotonic()
         self._pace = Pace(settings.bytes_per_s, on_bytes=self._handled)
+        how = Looks(self._made_ms, self._pace, link=settings.link)
+        self._donors = None if settings.full else Donors(repository, unfinished, how)
         self._kept: dict[str, Kept] = {}
         self._found: dict[str, _Found] = {}
         self._shared = self._linked = 0
@@ -353,7 +299,8 @@ class _Making:
             kept = donor[1]
             self._kept[path] = Kept(path, kept.size_bytes, kept.sha256)
             self._shared += kept.size_bytes
-            self._handled(kept.size_bytes)
+            if not donor[3]:
+                self._handled(kept.size_bytes)
             if not donor[2]:
                 found.new.add(source.name)
             return
@@ -446,7 +393,8 @@ class _Making:
         _must_be_readable(self._fresh)
         path = self._repository.finish(self._fresh, header, self._files)
         seconds = time.monotonic() - self._began
-        return Made(path, header, self._shared, self._linked, streams, seconds, self._cold[0], self._cold[1])
+        made = Made(path, header, self._shared, self._linked, streams, seconds, self._cold[0], self._cold[1])
+        return replace(made, rotted=() if self._donors is None else tuple(self._donors.rotted))
 
 
 def _must_be_readable(fresh: Path) -> None:

@@ -3,21 +3,25 @@
 import contextlib
 import json
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
 from diskstream import leases
 from diskstream.backups.manifest import Kept, read_manifest
 from diskstream.backups.repository import Repository
-from diskstream.errors import DiskstreamError
+from diskstream.errors import DiskstreamError, StorageError
 from diskstream.store_files import Copied, Moment, digest_file, is_same, is_sealed
-from diskstream.system_calls import open_regular
+from diskstream.system_calls import are_short, open_regular
 
-__all__ = ["Donors", "Journal", "release_pins"]
+__all__ = ["Donors", "Journal", "Looks", "release_pins"]
 
 _JOURNAL: Final = "journal.jsonl"
 # A file is looked for in so many backups, the newest first. One that none of them has is copied.
 _LOOKED_INTO: Final = 8
+# A file that backups share is read once in thirty days: of a terabyte 400 kB a second.
+_READ_EVERY_MS: Final = 30 * 86_400_000
 
 
 class Journal:
@@ -72,23 +76,52 @@ def release_pins(unfinished: Path, store: Path) -> None:
             leases.release(store / part / "leases" / name)
 
 
+@dataclass(frozen=True)
+class Looks:
+    """How files of earlier backups are looked at.
+
+    Attributes:
+        made_ms: when the backup is made that is to share them.
+        on_bytes: called with bytes just read of them.
+        link: whether it is made of links.
+    """
+
+    made_ms: int
+    on_bytes: Callable[[int], None]
+    link: bool
+
+
+def _is_due(kept: Kept, since_ms: int, now_ms: int) -> bool:
+    """Whether a shared file is to be read by a backup, the one before having been made at `since_ms`.
+
+    Rot goes on to whatever shares the file. So each is read once in `_READ_EVERY_MS`, at a moment of that time which
+    its checksum tells: whichever backup is the first behind that moment reads it, and nothing needs to be remembered.
+    """
+    phase = int(kept.sha256[:12], 16)
+    return (phase - since_ms) % _READ_EVERY_MS <= now_ms - since_ms
+
+
 class Donors:
     """Files of earlier backups, by the UUID of their stream and their own name.
 
     Those that are the store's own, since a backup was made of links, are only for one that is made of links, too.
+
+    Attributes:
+        rotted: those that are not what they were.
     """
 
-    def __init__(self, repository: Repository, unfinished: list[Path], *, link: bool) -> None:
-        self._link = link
+    def __init__(self, repository: Repository, unfinished: list[Path], how: Looks) -> None:
+        self._how = how
+        self.rotted: list[Path] = []
         # Those of a killed backup were copied and not checked yet: whoever takes one must.
-        self._known: list[tuple[Path, bool, dict[tuple[str, str], Kept]]] = []
+        self._known: list[tuple[Path, int | None, dict[tuple[str, str], Kept]]] = []
         for folder in unfinished:
             files = {}
             for facts in _journal_of(folder):
                 with contextlib.suppress(KeyError, ValueError):
                     kept = Kept(str(facts["path"]), int(str(facts["size_bytes"])), str(facts["sha256"]))
                     files[str(facts["uuid"]), kept.path.rpartition("/")[2]] = kept
-            self._known.append((folder, False, files))
+            self._known.append((folder, None, files))
         complete = [backup for backup in repository.backups() if backup.header is not None]
         self._left = [backup.path for backup in reversed(complete)][:_LOOKED_INTO]
 
@@ -106,24 +139,39 @@ class Donors:
             place, _, name = kept.path.rpartition("/")
             if place in uuids:
                 files[uuids[place], name] = kept
-        self._known.append((folder, True, files))
+        self._known.append((folder, manifest.header.made_ms, files))
         return True
 
-    def find(self, source: Path, uuid: str, moment: Moment | None) -> tuple[Path, Kept, bool] | None:
-        """The same file in an earlier backup: its path there, what its manifest says, and whether it was checked."""
+    def find(self, source: Path, uuid: str, moment: Moment | None) -> tuple[Path, Kept, bool, bool] | None:
+        """The same file in an earlier backup.
+
+        Returns:
+            Its path there, what its manifest says, whether it was checked as what it is, and whether it was read now.
+        """
         at = 0
         while at < len(self._known) or self._load_next():
             if at == len(self._known):
                 continue  # one that could not be read
-            folder, checked, files = self._known[at]
+            folder, made_ms, files = self._known[at]
             at += 1
             kept = files.get((uuid, source.name))
             donor = folder / ("" if kept is None else kept.path)
             if kept is None or not self._is(source, donor, kept, moment):
                 continue
-            if checked or digest_file(donor, lambda _: None).sha256 == kept.sha256:
-                return donor, kept, checked
+            is_read = made_ms is None or _is_due(kept, made_ms, self._how.made_ms)
+            if not is_read or self._is_sound(donor, kept):
+                return donor, kept, made_ms is not None, is_read
+            if made_ms is not None:
+                self.rotted.append(donor)
         return None
+
+    def _is_sound(self, donor: Path, kept: Kept) -> bool:
+        try:
+            return digest_file(donor, self._how.on_bytes).sha256 == kept.sha256
+        except (StorageError, FileNotFoundError) as error:
+            if are_short(error):
+                raise
+            return False
 
     def _is(self, source: Path, donor: Path, kept: Kept, moment: Moment | None) -> bool:
         try:
@@ -133,7 +181,7 @@ class Donors:
         except FileNotFoundError:
             return False
         if source.samefile(donor):
-            return self._link and moment is None
+            return self._how.link and moment is None
         if is_sealed(source.name):
             return is_same(source, donor)
         # A log may have grown differently in two copies of one store: only its bytes tell.

@@ -45,8 +45,9 @@ def command(
     """Make a backup of the store below DEST, while others go on writing.
 
     Each stream is kept as it is at one moment. What an earlier backup in DEST has already is shared with it, and not
-    copied again. Killed and started again, it goes on. Exit status 1 where something in the store is damaged: then the
-    backup has what there is, and says so.
+    copied again; each such file is read once in thirty days. Killed and started again, it goes on. Exit status 1 where
+    something in the store is damaged: then the backup has what there is, and says so; and where what was to be shared
+    is not what it was: then the backup has it anew.
     """
     with bytes_progress("backing up") as (on_total, on_bytes):
         settings = Settings(
@@ -54,7 +55,8 @@ def command(
         )
         made = make_backup(directory.absolute(), target.absolute(), settings, version=diskstream.__version__)
     if as_json:
-        write_json({"path": made.path, **_facts(made), "damaged_streams": for_command_each(made.damaged)})
+        facts = {"rotted": made.rotted, "damaged_streams": for_command_each(made.damaged)}
+        write_json({"path": made.path, **_facts(made), **facts})
     else:
         click.echo(_sentence(made))
     for stream in made.damaged:
@@ -62,9 +64,12 @@ def command(
             Failure(f"{text(stream.name)}: {fault}", hint=None if fault != stream.faults[-1] else _HINT).show()
     for problem in made.job_faults:
         Failure(f"{problem.path}: {for_command(problem.what)}", hint=for_command(problem.meaning)).show()
-    ctx.exit(1 if made.damaged or made.job_faults else 0)
+    for path in made.rotted:
+        Failure(f"{path}: it is not what it was; the new backup has it anew from the store", hint=_ROTTED).show()
+    ctx.exit(1 if made.damaged or made.job_faults or made.rotted else 0)
 
 
+_ROTTED = "diskstream backup verify says what else has rotted there"
 _HINT = "the backup has what is there; diskstream verify says more of the store"
 
 
