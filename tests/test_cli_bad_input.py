@@ -350,3 +350,35 @@ def test_names_with_brackets_are_printed_as_they_are(tmp_path: Path) -> None:
             table.add_row(*NAMES_LIKE_MARKUP)
             made.print(table, *NAMES_LIKE_MARKUP)
         assert all(captured.get().count(name) == 3 for name in NAMES_LIKE_MARKUP)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["ls", "--dir", ""],
+        ["add", "a", "n=1", "--dir="],
+        ["backup", "create", "", "--dir", "store"],
+        ["backup", "", "--dir", "store"],
+        ["backup", "ls", ""],
+        ["backup", "verify", ""],
+        ["backup", "prune", "", "--keep", "1"],
+        ["restore", "backups", "--to", ""],
+        ["archive", "redis://127.0.0.1:1", "--to", ""],
+        ["demo", "--dir", ""],
+    ],
+)
+def test_an_empty_path_is_not_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    """As of a variable that was not set: `add` made a store where one happened to be, and said an ID."""
+    CliRunner().invoke(main, ["add", "a", "n=1", "--dir", str(tmp_path / "store")])
+    CliRunner().invoke(main, ["backup", "create", str(tmp_path / "backups"), "--dir", str(tmp_path / "store")])
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    (tmp_path / "here" / "store").symlink_to(tmp_path / "store")
+    (tmp_path / "here" / "backups").symlink_to(tmp_path / "backups")
+    before = sorted((tmp_path / "here").iterdir())
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 2, done.output
+    assert "empty" in done.stderr
+    assert sorted((tmp_path / "here").iterdir()) == before

@@ -18,7 +18,7 @@ from diskstream.cli.amounts import RATE
 from diskstream.cli.archive_report import archive_progress, say_away, say_remark, write_plans, write_result
 from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.failure import Failure
-from diskstream.cli.options import as_bytes, checked, json_option, not_empty
+from diskstream.cli.options import as_bytes, checked, json_option, not_empty, place
 from diskstream.plurals import number_of
 from diskstream.redis_link import check_url
 
@@ -47,7 +47,7 @@ from diskstream.redis_link import check_url
     "directory",
     required=True,
     metavar="STORE",
-    type=click.Path(file_okay=False, readable=False, path_type=Path),
+    type=place(file_okay=False),
     help="The store's directory; it is made where there is none.",
 )
 @click.option(

@@ -47,14 +47,31 @@ def checked(check: Callable[[Any], object]) -> Callable[[click.Context, click.Pa
     return callback
 
 
-def not_empty(name: bytes) -> None:
-    """A name or a pattern that says something.
+def not_empty(name: bytes | str) -> None:
+    """A name, a pattern or an address that says something.
 
     Raises:
         diskstream.ArgumentError: it is empty.
     """
     if not name:
         raise diskstream.ArgumentError("it must not be empty")
+
+
+class _Place(click.Path):
+    """A path that may not be there yet. One that is empty, as of a variable that was not set, is no path.
+
+    To `Path` it would be the working directory: a store is read, written or made there that nobody has named.
+    """
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("it is empty: name a directory (. is the one that you are in)", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+def place(*, file_okay: bool = True) -> click.Path:
+    """The path of a directory, or of what may become one; a type for click."""
+    return _Place(file_okay=file_okay, readable=False, path_type=Path)
 
 
 def directory_option(function: _F) -> _F:
@@ -76,7 +93,7 @@ def _directory(what: str, *, required: bool) -> Callable[[_F], _F]:
         envvar="DISKSTREAM_DIR",
         show_envvar=True,
         metavar="STORE",
-        type=click.Path(file_okay=False, readable=False, path_type=Path),
+        type=place(file_okay=False),
         help=what,
     )
 

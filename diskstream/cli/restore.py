@@ -39,7 +39,12 @@ _FAULTS_TOLD = 5
     required=False,
 )
 @click.option(
-    "--to", "target", required=True, metavar="DIR|URL", help="A directory that is empty or missing; a store; a Redis."
+    "--to",
+    "target",
+    required=True,
+    callback=checked(not_empty),
+    metavar="DIR|URL",
+    help="A directory that is empty or missing; a store; a Redis.",
 )
 @click.option(
     "-s", "--stream", "streams", multiple=True, type=as_bytes, metavar="NAME", help="Only this; may come again."

@@ -12,14 +12,14 @@ from diskstream.backups import Made, Settings, make_backup
 from diskstream.cli.advice import for_command, for_command_each
 from diskstream.cli.amounts import SIZE
 from diskstream.cli.failure import Failure
-from diskstream.cli.options import as_bytes, directory_option, json_option
+from diskstream.cli.options import as_bytes, directory_option, json_option, place
 from diskstream.cli.output import attributes, text, write_json
 from diskstream.cli.progress import bytes_progress
 from diskstream.plurals import number_of
 
 
 @click.command("create")
-@click.argument("target", metavar="DEST", type=click.Path(readable=False, path_type=Path))
+@click.argument("target", metavar="DEST", type=place())
 @click.option(
     "-s", "--stream", "patterns", multiple=True, type=as_bytes, metavar="PATTERN", help="Only these; may come again."
 )

@@ -10,12 +10,12 @@ from rich.table import Table
 
 from diskstream.backups import Repository
 from diskstream.cli.failure import Failure
-from diskstream.cli.options import json_option
+from diskstream.cli.options import json_option, place
 from diskstream.cli.output import attributes, print_table, text, write_json
 
 
 @click.command("ls")
-@click.argument("target", metavar="DEST", type=click.Path(readable=False, path_type=Path))
+@click.argument("target", metavar="DEST", type=place())
 @json_option
 @click.pass_context
 def command(ctx: click.Context, *, target: Path, as_json: bool) -> None:

@@ -11,13 +11,13 @@ from rich.filesize import decimal
 from diskstream.backups import Backup, BackupError, Repository, check_clock, has_its_files, prune, superfluous
 from diskstream.cli.amounts import SPAN
 from diskstream.cli.consent import ask, consent_options
-from diskstream.cli.options import json_option
+from diskstream.cli.options import json_option, place
 from diskstream.cli.output import write_json
 from diskstream.plurals import number_of
 
 
 @click.command("prune")
-@click.argument("target", metavar="DEST", type=click.Path(readable=False, path_type=Path))
+@click.argument("target", metavar="DEST", type=place())
 @click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Keep the newest N.")
 @click.option("--older-than", type=SPAN, metavar="SPAN", help="Remove only what is older than this: 30d.")
 @consent_options

@@ -13,7 +13,7 @@ from rich.filesize import decimal
 import diskstream
 from diskstream.backups import Backup, Finding, Repository, Seen, check_backup, find_backup
 from diskstream.cli.advice import for_command, for_command_each
-from diskstream.cli.options import json_option
+from diskstream.cli.options import json_option, place
 from diskstream.cli.output import write_json
 from diskstream.cli.progress import bytes_progress
 from diskstream.plurals import number_of
@@ -21,7 +21,7 @@ from diskstream.verifying import bytes_to_verify
 
 
 @click.command("verify")
-@click.argument("target", metavar="DEST[/NAME]", type=click.Path(readable=False, path_type=Path))
+@click.argument("target", metavar="DEST[/NAME]", type=place())
 @click.option("--cold", is_flag=True, help="Fetch and read what is in object storage too.")
 @json_option
 @click.pass_context

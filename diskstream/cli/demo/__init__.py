@@ -21,7 +21,7 @@ from diskstream.cli.demo.readers import Tailed
 from diskstream.cli.demo.report import DemoReport, demo_progress, show
 from diskstream.cli.demo.sequence import OutOfSequenceError, last_number
 from diskstream.cli.failure import Failure
-from diskstream.cli.options import finite, json_option
+from diskstream.cli.options import finite, json_option, place
 from diskstream.cli.output import console, write_json
 from diskstream.cli.telemetry import ALL, PROC
 
@@ -37,7 +37,7 @@ _SHARING_S: Final = 1.0
     "-d",
     "--dir",
     "directory",
-    type=click.Path(file_okay=False, readable=False, path_type=Path),
+    type=place(file_okay=False),
     metavar="STORE",
     help="Where to keep the store. [default: a temporary directory]",
 )

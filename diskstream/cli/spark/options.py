@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import click
 
 from diskstream.cli.failure import Failure
-from diskstream.cli.options import as_bytes
+from diskstream.cli.options import as_bytes, place
 from diskstream.cli.spark.starting import LOG_LEVEL, Later
 from diskstream.errors import DiskstreamError
 
@@ -50,7 +50,7 @@ def archive_option(function: _F) -> _F:
         required=True,
         envvar="DISKSTREAM_ARCHIVE",
         show_envvar=True,
-        type=click.Path(file_okay=False, readable=False, path_type=Path),
+        type=place(file_okay=False),
         callback=_on_this_machine,
         help="The archive's directory.",
     )(function)
