@@ -110,17 +110,33 @@ def _usual_gap_ms(made: Sequence[tuple[int, Backup]]) -> float:
     return statistics.median(later - earlier for (earlier, _), (later, _) in pairwise(made))
 
 
-def prune(repository: Repository, backups: Sequence[Backup]) -> None:
+def prune(
+    repository: Repository, backups: Sequence[Backup], *, on_removed: Callable[[Backup], None] = lambda _: None
+) -> None:
     """Removes backups, the oldest first. What they share with others stays with these.
 
+    Args:
+        repository: the directory of backups.
+        backups: those that go.
+        on_removed: told of each as soon as it is no backup any more.
+
     Raises:
-        BackupError: one of them is being read; somebody else makes or removes backups here.
+        BackupError: some are being read, and stay; all others are gone. Or somebody else makes or removes backups here.
         StorageError: the disk said no; the next removal, or backup, goes on.
     """
     files = Files()
     with repository.alone():
         repository.sweep()
+        busy: BackupError | None = None
         for backup in backups:
-            if is_there(backup.path):
+            if not is_there(backup.path):
+                continue
+            try:
                 with backup.used(alone=True):
                     repository.remove(backup.path, files)
+            except BackupError as error:  # a replay may read for days: the room that others take is needed meanwhile
+                busy = busy or error
+            else:
+                on_removed(backup)
+        if busy is not None:
+            raise busy

@@ -74,6 +74,22 @@ def test_one_that_is_being_read_stays(tmp_path: Path) -> None:
     assert len(repository.backups()) == 1
 
 
+def test_those_behind_it_go_and_are_told_of(tmp_path: Path) -> None:
+    """None went that was newer than one that was being read, and of those that had gone before nobody was told."""
+    with filled(tmp_path / "store") as store:
+        made = [make_backup(store.path, tmp_path / "backups") for _ in range(4)]
+    second = Repository.open(tmp_path / "backups").backups()[1]
+    with second.used():
+        done = CliRunner().invoke(main, ["backup", "prune", str(tmp_path / "backups"), "--keep", "1", "--force"])
+    assert done.exit_code == 1
+    assert done.stdout.splitlines() == [f"removed {made[0].path.name}", f"removed {made[2].path.name}"]
+    assert "it is being read" in done.stderr
+    assert [each.name for each in Repository.open(tmp_path / "backups").backups()] == [
+        second.name,
+        made[3].path.name,
+    ]
+
+
 @pytest.mark.parametrize("how", ["gone", "cut"])
 def test_one_that_lacks_a_file_is_not_what_is_kept(tmp_path: Path, how: str) -> None:
     """It was kept as the newest, and the only sound one removed."""

@@ -33,6 +33,13 @@ def command(
     have rotted only `backup verify` tells. What a removed backup shares with others stays with these. Those of a store
     and of a copy that was restored elsewhere are counted by themselves.
     """
+
+    def say(backup: Backup) -> None:
+        if as_json:
+            write_json({"name": backup.name, "removed": not dry_run})
+        else:
+            click.echo(f"{'would remove' if dry_run else 'removed'} {backup.name}")
+
     if keep is None and older_than is None:
         raise click.UsageError("give --keep, --older-than, or both")
     repository = Repository.open(target.absolute())
@@ -43,12 +50,9 @@ def command(
     if gone and not dry_run:
         size = decimal(sum(backup.header.new_bytes for backup in gone if backup.header))
         ask(f"Remove {number_of(len(gone), 'backup')} of {target} (up to {size} of their own)?", force=force)
-        prune(repository, gone)
-    for backup in gone:
-        if as_json:
-            write_json({"name": backup.name, "removed": not dry_run})
-        else:
-            click.echo(f"{'would remove' if dry_run else 'removed'} {backup.name}")
+        prune(repository, gone, on_removed=say)
+    for backup in gone if dry_run else []:
+        say(backup)
     if not gone and not as_json:
         click.echo("nothing to remove")
 
