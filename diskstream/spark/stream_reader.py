@@ -32,6 +32,7 @@ from diskstream.spark.planning import chosen_streams, is_chosen, open_for_planni
 from diskstream.spark.schemas import plan
 from diskstream.spark.shared_columns import handed
 from diskstream.spark.tasks import read_entries
+from diskstream.spark.unopened import Unopened
 from diskstream.store import Store
 from diskstream.stream import Stream
 
@@ -58,6 +59,7 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._let_go: Callable[[], object] | None = None
         self._initial: dict[str, str] | None = None
         self._admission = Admission(options)
+        self._unopened = Unopened(options)
         self._listed: tuple[float, list[bytes]] = (0.0, [])
         self._target: dict[bytes, EntryID] | None = None
 
@@ -126,8 +128,9 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> dict[str, str]:
         store = self._opened()
         streams = dict(known or {})
-        for name in positions:
-            identity = store.stream(name).identity()
+        for name, at in positions.items():
+            stream = store.stream(name)
+            identity = None if self._unopened.has(stream, at) else stream.identity()
             if identity is not None:  # one that is gone may come back as it was
                 streams[name] = identity
         return offsets.encode(positions, str(store.path), self.options.group, streams=streams, new=new)
@@ -144,7 +147,8 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             unknown = sorted(name for name in named if not is_chosen(name, self.options))
             if unknown:
                 raise ArgumentError(f"there are bounds for {unknown[0]!r}, which is none of the streams that are read")
-            self._initial = self._offset({name: self._begin(store.stream(name)) for name in names})
+            opened = [each for each in map(store.stream, names) if not self._unopened.has(each)]
+            self._initial = self._offset({each.name: self._begin(each) for each in opened})
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
@@ -158,11 +162,11 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMinRows(options.min_entries_per_trigger) if options.min_entries_per_trigger else ReadAllAvailable()
 
     def _latest(self, start: dict[bytes, EntryID]) -> dict[bytes, EntryID]:
-        store = self._opened()
-        latest = {name: max(at, self._end(store.stream(name))) for name, at in start.items()}
-        for name in self._names():
-            if name not in latest:
-                latest[name] = self._end(store.stream(name))
+        store, latest = self._opened(), dict(start)
+        for name in [*start, *(each for each in self._names() if each not in start)]:
+            stream = store.stream(name)
+            if not self._unopened.has(stream, start.get(name, MIN_ID)):
+                latest[name] = max(start.get(name, MIN_ID), self._end(stream))
         return latest
 
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: N802
@@ -215,6 +219,8 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = {}
         for name, before in known.items():
             stream = self._opened().stream(name)
+            if self._unopened.has(stream, begun[name]):
+                continue
             now = stream.identity()
             if now is not None and (now != before or reached.get(now, MIN_ID) > begun[name]):
                 found[name] = reached.get(now) or stream.trimmed_to() or MIN_ID
@@ -242,7 +248,10 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if first is None or first > last:
                 continue
             # What has the name of a stream that is gone is read by a later batch, from its beginning, and not here too.
-            there = name if is_same(store.stream(name), meant.get(name)) else self._renamed_to(name, meant)
+            stream = store.stream(name)
+            there: bytes | None = name
+            if not self._unopened.has(stream, last) and not is_same(stream, meant.get(name)):
+                there = self._renamed_to(name, meant)
             if there is not None:
                 ranges.append((there, first, last))
         path = str(store.path)
@@ -256,9 +265,10 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _renamed_to(self, name: bytes, meant: Mapping[bytes, bytes]) -> bytes | None:
         """The name that a stream of a planned batch has now, where that is read too, and not in this batch."""
-        store, identity = self._opened(), meant[name]
+        identity = meant[name]
+        others = (self._opened().stream(each) for each in self._names() if meant.get(each) != identity)
         return next(
-            (each for each in self._names() if meant.get(each) != identity == store.stream(each).identity()), None
+            (each.name for each in others if not self._unopened.has(each) and each.identity() == identity), None
         )
 
     def _check_losses(
@@ -273,6 +283,8 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if last <= (after or MIN_ID) == self._first_id(name):
                 continue
             if last > MIN_ID or identity is not None:  # else it may not have been there
+                if self._unopened.has(store.stream(name), last):
+                    continue
                 _check_loss(store.stream(name), after, last, identity)
 
     def commit(self, end: dict[str, str]) -> None:
@@ -283,7 +295,9 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         if offsets.followed(end) is not None:
             self._open_what_is_there()
-            acknowledge_in(self._opened(), end)
+            store, at = self._opened(), offsets.decode(end)
+            passed = {as_text(name) for name in at if self._unopened.has(store.stream(name), at[name])}
+            acknowledge_in(store, {name: each for name, each in end.items() if name not in passed})
 
     def stop(self) -> None:
         """Closes the store."""
