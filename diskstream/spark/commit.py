@@ -11,7 +11,8 @@
 
 1. A version that is done is done: the files of this attempt go. If somebody else did it (a query that has the writer's
    name from its option too, a write to another stream under the same `txnId`), this attempt's rows are not what was
-   done: it is refused. So it is where somebody else decided (2).
+   done: it is refused. So it is where somebody else decided (2), and where a query comes with an earlier batch than its
+   last: Spark repeats the last one alone, of an older checkpoint it makes batches of these numbers with other rows.
 2. The manifest is made under a temporary name, flushed, and linked to its name. One that is there already wins: it was
    decided before, by an attempt that died; the files of this attempt go.
 3. Batch after batch is appended, each frame with a commit record (`Commit`: writer, version, part) in the same frame. A
@@ -66,6 +67,11 @@ _log = logging.getLogger("diskstream.spark")
 JOB = "job:"
 _MAX_DONE_BYTES = 1 << 20
 _MAX_MANIFEST_BYTES = 256 << 20
+_OLDER = (
+    "the checkpoint is an older one that was put back, or a copy of one that another query goes on with too; nothing was "
+    "added: begin with a new checkpoint where the other one ended, or choose another writer, which appends all that this "
+    "query reads, also what is there"
+)
 # Of one stream in one version: a part is a number of 32 bits, of which the greatest says that there are no more.
 _MAX_BATCHES = (1 << 32) // PARTS - 1
 
@@ -237,7 +243,7 @@ def commit(store: Store, manifest: Manifest) -> bool:
 
     Raises:
         ArgumentError: given IDs do not follow those of their stream, or did not when some of them were in, as others
-            added to it; it is complete or decided, but it was another's.
+            added to it; it is complete or decided, but it was another's; a query's is earlier than its last.
         StorageError: the disk said no. The next attempt goes on where this one stopped.
     """
     finish_left(store, but=manifest.writer)
@@ -246,6 +252,7 @@ def commit(store: Store, manifest: Manifest) -> bool:
         done = _done(folder)
         if done.version >= manifest.version:
             _check_same(manifest, done.by)
+            _check_last(manifest, done.version)
             discard(store.path, manifest.files)
             return False
         _finish_earlier(store, folder, manifest.version)
@@ -307,6 +314,15 @@ def _check_same(manifest: Manifest, by: str) -> None:
     raise ArgumentError(
         f"batch {manifest.version} of the writer {name} was appended by {by}, and this is {manifest.by}: nothing was "
         "added; choose another writer, as each query needs its own, a new checkpoint too"
+    )
+
+
+def _check_last(manifest: Manifest, done: int) -> None:
+    if manifest.version == done or not manifest.by or not manifest.files:
+        return
+    raise ArgumentError(
+        f"batch {manifest.version} of {manifest.by} comes again, but {done} is done, and its rows need not be those that "
+        f"were appended: {_OLDER}"
     )
 
 

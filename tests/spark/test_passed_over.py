@@ -99,6 +99,18 @@ def test_what_another_query_has_decided_but_not_finished_is_not_passed_for_ones_
     assert (numbers(at, "x"), done(at)["by"], left(at)) == ([1, 2], "query one", [])
 
 
+def test_a_batch_before_the_last_is_of_an_older_checkpoint_and_refused(at: Path) -> None:
+    """Planned anew it has other rows, those that came since: they were passed over with it."""
+    for batch in range(3):
+        batch_of_query(at, "one", "x", batch, batch)
+    with pytest.raises(ArgumentError, match=r"batch 1 of query one comes again, but 2 is done.* older one"):
+        batch_of_query(at, "one", "x", 1, 1, 2, 3)
+    batch_of_query(at, "one", "x", 1)  # without rows nothing is lost
+    assert (numbers(at, "x"), done(at)["version"], left(at)) == ([0, 1, 2], 2, [])
+    batch_of_query(at, "one", "x", 1, 1, 2, 3, writer="other")
+    assert numbers(at, "x") == [0, 1, 2, 1, 2, 3]
+
+
 def test_a_batch_of_which_spark_tells_no_query_does_not_make_it_forgotten(at: Path) -> None:
     """One without any tasks."""
     batch_of_query(at, "one", "x", 0, 1)
