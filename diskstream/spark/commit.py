@@ -4,7 +4,8 @@
 
     commits/<writer>/<version>.json      the manifest: what this version of the writer appends, in which order
     commits/<writer>/done.json           {"writer": name, "version": the last one that is complete, "by": whose it was},
-                                         and of a version that was given up since its number, its batches, and why
+                                         of a query's where its rows went ("to") and how many ("rows"), and of a
+                                         version that was given up since its number, its batches, and why
     commits/<writer>/lock                who holds it (flock) is committing
 
 `<writer>` is the SHA-256 of the writer's name. The protocol, under the lock:
@@ -12,7 +13,8 @@
 1. A version that is done is done: the files of this attempt go. If somebody else did it (a query that has the writer's
    name from its option too, a write to another stream under the same `txnId`), this attempt's rows are not what was
    done: it is refused. So it is where somebody else decided (2), and where a query comes with an earlier batch than its
-   last: Spark repeats the last one alone, of an older checkpoint it makes batches of these numbers with other rows.
+   last, or with more rows than it had, or to another stream: Spark repeats the last one alone, as it was, but of an
+   older checkpoint, or of a copy, it makes batches of these numbers with other rows.
 2. The manifest is made under a temporary name, flushed, and linked to its name. One that is there already wins: it was
    decided before, by an attempt that died; the files of this attempt go.
 3. Batch after batch is appended, each frame with a commit record (`Commit`: writer, version, part) in the same frame. A
@@ -43,6 +45,7 @@ from typing import Any
 from diskstream.checked_json import checked, with_check
 from diskstream.commits import Commit
 from diskstream.errors import ArgumentError, DiskstreamError, IDOrderError, LimitError, StorageError, storage_error
+from diskstream.plurals import number_of
 from diskstream.spark.merging import Batches, ordered
 from diskstream.spark.names import as_bytes
 from diskstream.spark.packing import packed_ahead
@@ -68,9 +71,9 @@ JOB = "job:"
 _MAX_DONE_BYTES = 1 << 20
 _MAX_MANIFEST_BYTES = 256 << 20
 _OLDER = (
-    "the checkpoint is an older one that was put back, or a copy of one that another query goes on with too; nothing was "
-    "added: begin with a new checkpoint where the other one ended, or choose another writer, which appends all that this "
-    "query reads, also what is there"
+    "the checkpoint is an older one that was put back, or a copy of one that another query goes on with too; nothing "
+    "was added: begin with a new checkpoint where the other one ended, or choose another writer, which appends all "
+    "that this query reads, also what is there"
 )
 # Of one stream in one version: a part is a number of 32 bits, of which the greatest says that there are no more.
 _MAX_BATCHES = (1 << 32) // PARTS - 1
@@ -86,6 +89,7 @@ class Manifest:
     files: tuple[StagedFile, ...]
     by: str = ""  # whose version it is, among those who may use the writer's name; empty: any of them
     after: int = 0  # batches of a stream that are numbered already: those of an attempt that was given up
+    to: str = ""  # where a query's rows go, in words; empty: not known
 
     def as_json(self) -> str:
         """The manifest as it stands on disk."""
@@ -109,13 +113,19 @@ class Manifest:
             for each in found["files"]
         )
         after = int(found.get("after", 0))
-        return cls(found["writer"], int(found["version"]), bool(found["given"]), files, _by(found), after)
+        version, given = int(found["version"]), bool(found["given"])
+        return cls(found["writer"], version, given, files, _by(found), after, str(found.get("to", "")))
 
     @property
     def record(self) -> bytes:
         """The writer's name as streams remember it."""
         name = f"spark:{self.writer}".encode("utf-8", "surrogateescape")
         return hashlib.sha256(name).digest() if len(name) > 1024 else name  # noqa: PLR2004  # of a name's limit
+
+    @property
+    def rows(self) -> int:
+        """How many it appends."""
+        return sum(batch.rows for file in self.files for batch in file.batches)
 
     @property
     def begin(self) -> tuple[int, int]:
@@ -129,6 +139,8 @@ class _Done:
 
     version: int = -1  # the last one that is complete
     by: str = ""
+    to: str = ""
+    rows: int = -1  # of a query's; -1: not known
     given_up: int = -1  # a version behind it that was given up
     after: int = 0  # no batch of that had this number, or a greater one
     why: str = ""
@@ -137,13 +149,16 @@ class _Done:
     def of(cls, found: dict[str, Any]) -> "_Done":
         up = found.get("given_up", {})
         given_up, after, why = int(up.get("version", -1)), int(up.get("after", 0)), str(up.get("why", ""))
-        return cls(int(found["version"]), _by(found), given_up, after, why)
+        to, rows = str(found.get("to", "")), int(found.get("rows", -1))
+        return cls(int(found["version"]), _by(found), to, rows, given_up, after, why)
 
     def as_json(self, writer: str) -> str:
         # A digit that a disk has changed would have versions passed over that were never appended.
         said: dict[str, Any] = {"writer": writer, "version": self.version}
         if self.by:
             said["by"] = self.by
+        if self.to:
+            said |= {"to": self.to, "rows": self.rows}
         if self.given_up >= 0:
             said["given_up"] = {"version": self.given_up, "after": self.after, "why": self.why}
         return json.dumps(with_check(said))
@@ -252,7 +267,7 @@ def commit(store: Store, manifest: Manifest) -> bool:
         done = _done(folder)
         if done.version >= manifest.version:
             _check_same(manifest, done.by)
-            _check_last(manifest, done.version)
+            _check_again(manifest, done.version, done.to, done.rows)
             discard(store.path, manifest.files)
             return False
         _finish_earlier(store, folder, manifest.version)
@@ -265,6 +280,7 @@ def commit(store: Store, manifest: Manifest) -> bool:
         decided = manifest if ours else _read(path)
         if not ours:
             _check_same(manifest, decided.by)
+            _check_again(manifest, decided.version, decided.to, decided.rows)
             discard(store.path, set(manifest.files) - set(decided.files))
         try:
             _carry_out(store, folder, path, decided)
@@ -317,13 +333,29 @@ def _check_same(manifest: Manifest, by: str) -> None:
     )
 
 
-def _check_last(manifest: Manifest, done: int) -> None:
-    if manifest.version == done or not manifest.by or not manifest.files:
+def _check_again(manifest: Manifest, done: int, to: str, rows: int) -> None:
+    """Looks whether a query's batch can be the one that was appended under its number, or decided on.
+
+    Args:
+        manifest: the batch, as it comes again.
+        done: the last version that is complete, or decided.
+        to: where that one's rows went, in words.
+        rows: that it had.
+
+    Raises:
+        ArgumentError: it is another, of which rows were not appended.
+    """
+    if not manifest.by or not manifest.files:
         return
-    raise ArgumentError(
-        f"batch {manifest.version} of {manifest.by} comes again, but {done} is done, and its rows need not be those that "
-        f"were appended: {_OLDER}"
-    )
+    found = ""
+    if manifest.version < done:
+        found = f"comes again, but {done} is done, and its rows need not be those that were appended"
+    elif manifest.to and to and manifest.to != to:
+        found = f"was appended to {to}, and comes again for {manifest.to}"
+    elif to and manifest.rows > rows:  # fewer may be left of what it read
+        found = f"was appended with {number_of(rows, 'row')}, and comes again with {manifest.rows:,}"
+    if found:
+        raise ArgumentError(f"batch {manifest.version} of {manifest.by} {found}: {_OLDER}")
 
 
 def _finish_earlier(store: Store, folder: Path, version: int) -> None:
@@ -387,7 +419,7 @@ def _carry_out(store: Store, folder: Path, path: Path, manifest: Manifest) -> No
         raise _GivenUpError(why)
     store.sync()
     # A batch without tasks has nobody's name, and must not have it forgotten.
-    complete = _Done(manifest.version, manifest.by or done.by)
+    complete = _Done(manifest.version, manifest.by or done.by, manifest.to, manifest.rows)
     _put(folder / "done.json", complete.as_json(manifest.writer), exclusive=False)
     path.unlink(missing_ok=True)
     discard(store.path, manifest.files)

@@ -55,6 +55,10 @@ def _finish(path: Path, manifest: Manifest) -> None:
         commit(store, manifest)
 
 
+def _words(options: WriteOptions) -> str:
+    return f"stream {as_text(as_bytes(options.stream))}" if options.stream else "the streams of a column"
+
+
 def _files(messages: "list[WriterCommitMessage | None]") -> tuple[StagedFile, ...]:
     return tuple(each.file for each in messages if isinstance(each, Staged) and each.file.batches)
 
@@ -89,8 +93,7 @@ class EntriesWriter(DataSourceArrowWriter):
         Raises:
             ArgumentError: the `txnId` was used to write to another stream. For others see `commit.commit`.
         """
-        to = f"stream {as_text(as_bytes(self.options.stream))}" if self.options.stream else "the streams of a column"
-        by = to if self.options.txn_id else ""
+        by = _words(self.options) if self.options.txn_id else ""
         _finish(self.path, Manifest(self._writer, 0, self.target.given, _files(messages), by))
 
     def abort(self, messages: "list[WriterCommitMessage | None]") -> None:
@@ -124,8 +127,8 @@ class EntriesStreamWriter(DataSourceStreamArrowWriter):
         """Appends what the tasks of a batch staged, unless this batch was appended before.
 
         Raises:
-            ArgumentError: another query appended a batch of this number under the same writer. For others see
-                `commit.commit`.
+            ArgumentError: another query appended a batch of this number under the same writer, or this one another
+                batch. For others see `commit.commit`.
         """
         query = self._query(messages)
         writer = self.options.writer or query
@@ -133,8 +136,8 @@ class EntriesStreamWriter(DataSourceStreamArrowWriter):
             if not _files(messages):
                 return
             raise ArgumentError("Spark did not tell the query's ID: name the writer by the option writer")
-        by = f"query {query}" if query else ""
-        _finish(self.path, Manifest(f"query:{writer}", batchId, self.target.given, _files(messages), by))
+        by, to = (f"query {query}", _words(self.options)) if query else ("", "")
+        _finish(self.path, Manifest(f"query:{writer}", batchId, self.target.given, _files(messages), by, to=to))
 
     def _query(self, messages: "list[WriterCommitMessage | None]") -> str:
         """The query's ID, which it keeps as long as its checkpoint; empty where no task told it."""

@@ -1,5 +1,6 @@
 """Committing from Spark: what was done before is passed over, and what only has its name and number is refused."""
 
+import contextlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -57,6 +58,10 @@ def written(at: Path, *given: int, **said: str) -> None:
         raise
 
 
+def full(_: Store) -> None:
+    raise DiskFullError("x", "write", 28, "no space left")
+
+
 def done(at: Path) -> dict[str, Any]:
     (path,) = at.glob("commits/*/done.json")
     return checked(path.read_bytes())
@@ -69,7 +74,8 @@ def test_a_query_that_comes_again_is_passed_over(at: Path) -> None:
     for _ in range(2):
         batch_of_query(at, "one", "x", 0, 1, 2)
     batch_of_query(at, "one", "x", 1, 3)
-    assert (numbers(at, "x"), done(at)) == ([1, 2, 3], {"writer": "query:etl", "version": 1, "by": "query one"})
+    said = {"writer": "query:etl", "version": 1, "by": "query one", "to": "stream x", "rows": 1}
+    assert (numbers(at, "x"), done(at)) == ([1, 2, 3], said)
 
 
 def test_another_query_of_the_same_writer_is_refused_and_its_rows_go(at: Path) -> None:
@@ -85,9 +91,6 @@ def test_another_query_of_the_same_writer_is_refused_and_its_rows_go(at: Path) -
 def test_what_another_query_has_decided_but_not_finished_is_not_passed_for_ones_own(
     at: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(_: Store) -> None:
-        raise DiskFullError("x", "write", 28, "no space left")
-
     with monkeypatch.context() as patched:
         patched.setattr(Store, "sync", full)
         with pytest.raises(DiskFullError):
@@ -109,6 +112,32 @@ def test_a_batch_before_the_last_is_of_an_older_checkpoint_and_refused(at: Path)
     assert (numbers(at, "x"), done(at)["version"], left(at)) == ([0, 1, 2], 2, [])
     batch_of_query(at, "one", "x", 1, 1, 2, 3, writer="other")
     assert numbers(at, "x") == [0, 1, 2, 1, 2, 3]
+
+
+@pytest.mark.parametrize("decided", [False, True])
+def test_a_query_that_goes_on_from_a_copy_of_a_checkpoint_is_refused_for_another_stream(
+    at: Path, monkeypatch: pytest.MonkeyPatch, decided: bool
+) -> None:
+    """Of two, each lost what the other one was first with."""
+    with monkeypatch.context() as patched:
+        if decided:
+            patched.setattr(Store, "sync", full)
+        with contextlib.suppress(DiskFullError):
+            batch_of_query(at, "one", "x", 0, 1, 2)
+    with pytest.raises(
+        ArgumentError, match=r"batch 0 of query one was appended to stream x, and comes .* for stream y"
+    ):
+        batch_of_query(at, "one", "y", 0, 1, 2)
+    batch_of_query(at, "one", "x", 0, 1, 2)
+    assert (numbers(at, "x"), left(at)) == ([1, 2], [])
+
+
+def test_the_last_batch_with_more_rows_is_of_an_older_checkpoint_and_refused(at: Path) -> None:
+    batch_of_query(at, "one", "x", 0, 1, 2)
+    with pytest.raises(ArgumentError, match=r"batch 0 of query one was appended with 2 rows, and comes again with 3:"):
+        batch_of_query(at, "one", "x", 0, 1, 2, 3)
+    batch_of_query(at, "one", "x", 0, 2)  # as where a trim took some meanwhile
+    assert (numbers(at, "x"), left(at)) == ([1, 2], [])
 
 
 def test_a_batch_of_which_spark_tells_no_query_does_not_make_it_forgotten(at: Path) -> None:
