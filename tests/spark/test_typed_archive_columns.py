@@ -10,7 +10,8 @@ pytest.importorskip("pyarrow")
 
 from pyspark.sql import types as st
 
-from diskstream.spark.jobs import archive
+from diskstream.errors import ArgumentError
+from diskstream.spark.jobs import archive, archive_plan
 from diskstream.spark.jobs.archive import ArchiveSettings
 from diskstream.spark.source import DiskstreamSource
 from tests.spark.archives import fill, no_spark
@@ -43,6 +44,23 @@ def test_what_did_not_parse_is_told_of_the_columns_that_are_read(no_spark: Any, 
     assert found == read(tmp_path / "store", st.StructType([ID, *columns]))
     assert found == read(root, st.StructType([ID, *columns]), batchRows="1")
     assert sum(row["_corrupt"] is not None for row in found) == 2
+
+
+@pytest.mark.parametrize("name", ["Date", "HOUR", "Stream"])
+def test_a_column_that_is_called_as_a_folder_but_for_its_case_is_refused(
+    no_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Who read the files by folders was shown the day of the ID for the entry's own."""
+    fill(tmp_path / "store", "s", [("1-0", {name: "mine"})])
+    with pytest.raises(ArgumentError, match=rf"a field as column '{name}'.*whatever case"):
+        archived(no_spark, tmp_path, ((name, "string"),))
+    with monkeypatch.context() as before:
+        before.setattr(archive_plan, "_FOLDERS", frozenset())
+        archived(no_spark, tmp_path, ((name, "string"),))
+    fill(tmp_path / "store", "s", [("2-0", {name: "too"})])
+    root = archived(no_spark, tmp_path, ((name, "string"),))  # one that has it goes on
+    found = read(root, st.StructType([st.StructField(name, st.StringType())]))
+    assert [row[name] for row in found] == ["mine", "too"]
 
 
 def test_without_a_schema_a_field_whose_name_has_the_prefix_is_that_field(no_spark: Any, tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ from diskstream.stream import Stream
 __all__ = ["ArchivePlan", "ArchiveSettings", "ArchiveTask", "plan_streams", "shape_of", "tasks_of"]
 
 _LAYOUTS: Final = ("fields", "typed")
-_TAKEN: Final = frozenset({"id_ms", "id_seq", "ts", "stream", "date", "hour", CORRUPT})
+_FOLDERS: Final = frozenset({"stream", "date", "hour"})
+_TAKEN: Final = _FOLDERS | {"id_ms", "id_seq", "ts", CORRUPT}
 # A task costs 50 to 70 ms, as much as some 100,000 entries.
 _LEAST_ENTRIES: Final = 250_000
 
@@ -116,8 +117,14 @@ def shape_of(settings: ArchiveSettings, base: Manifest) -> Shape:
     names = [name for name, _ in given.columns]
     clashing = sorted((set(names) & _TAKEN) | {name for name in names if names.count(name) > 1})
     clashing += [name for name in names if name.startswith(f"{CORRUPT}.")]  # Parquet's own name of what is inside it
+    if not base.version:  # one that has such a column goes on: by its manifest it is read as it is
+        # Of a column that differs from a folder's in case alone Spark's Parquet reader shows the folder's value.
+        clashing += [name for name in names if name.lower() in _FOLDERS]
     if clashing:
-        raise ArgumentError(f"an archive cannot have a field as column {clashing[0]!r}: it has one of that name")
+        raise ArgumentError(
+            f"an archive cannot have a field as column {clashing[0]!r}: it has one of that name, in whatever case; "
+            "layout 'fields' takes all fields"
+        )
     if base.version and given != base.shape:
         raise ArgumentError(
             f"the archive {settings.archive} has {_words(base.shape)}, not {_words(given)}: leave that out, or "
