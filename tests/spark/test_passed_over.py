@@ -189,16 +189,16 @@ def test_a_transaction_for_the_same_stream_is_passed_over(at: Path, again: str) 
 class Windows:
     """A batch of a rollup."""
 
-    def __init__(self, start: int) -> None:
-        self.start = start
+    def __init__(self, *starts: int) -> None:
+        self.starts = starts
 
     def toArrow(self) -> Any:  # noqa: N802  # Spark's name
-        at = pa.array([self.start], pa.timestamp("us", "UTC"))
+        at = pa.array(self.starts, pa.timestamp("us", "UTC"))
         return pa.table({"window_start": at, "window_end": at})
 
 
-def rolled(output: Path, query: str, batch: int, start: int) -> bool:
-    frame: Any = Windows(start)
+def rolled(output: Path, query: str, batch: int, *starts: int) -> bool:
+    frame: Any = Windows(*starts)
     return write_batch(frame, batch, output, query=query)
 
 
@@ -210,6 +210,24 @@ def test_windows_of_another_query_are_refused_and_not_taken_for_a_batch_that_com
         with pytest.raises(ArgumentError, match=r"windows of the query one, but this is two.*another output"):
             rolled(tmp_path, "two", batch, 2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["_query", "batch=0"]
+
+
+def test_windows_of_an_older_checkpoint_are_refused_and_not_taken_for_a_batch_that_comes_again(tmp_path: Path) -> None:
+    """Of the windows of such a batch those were dropped that no batch of its number had."""
+    assert rolled(tmp_path, "one", 1, 1)
+    with pytest.raises(
+        ArgumentError, match=r"has batch 1 with 1 window, but .* with batch 1 and 2 windows: .* older one"
+    ):
+        rolled(tmp_path, "one", 1, 1, 2)
+    assert rolled(tmp_path, "one", 12, 2, 3)
+    assert not rolled(tmp_path, "one", 12, 2, 3)
+    for batch in (1, 5):
+        with pytest.raises(
+            ArgumentError, match=rf"has batch 12, but the query comes with batch {batch} and 1 window: "
+        ):
+            rolled(tmp_path, "one", batch, 4)
+    assert not rolled(tmp_path, "one", 5)  # without windows nothing is lost
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["_query", "batch=1", "batch=12"]
 
 
 def test_an_output_of_before_belongs_to_the_query_that_goes_on_with_it(tmp_path: Path) -> None:

@@ -409,7 +409,7 @@ def test_a_stream_is_rolled_up_as_it_comes(spark: "SparkSession", measured: Path
     assert not list(output.glob(".*"))
 
     before = sorted(output.iterdir())
-    batch = spark.createDataFrame(found)
+    batch = spark.createDataFrame(pq.read_table(before[-1] / "windows.parquet"))
     (output / ".batch=99.dead.tmp").mkdir()  # of a driver that was killed
     assert not write_batch(batch.limit(0), 98, output, query=query.id)
     number = int(before[-1].name.partition("=")[2])

@@ -1,11 +1,14 @@
 """The rollup that goes on: windows of a live stream, each written once when the watermark has passed its end."""
 
+import re
 import secrets
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diskstream.errors import ArgumentError
+from diskstream.plurals import number_of
 from diskstream.spark.jobs.connect import query_of
 from diskstream.spark.jobs.rollup_settings import Settings
 from diskstream.spark.names import as_text, value_as_text
@@ -22,7 +25,8 @@ __all__ = ["rollup_stream", "source", "windows", "write_batch"]
 
 # Of Spark's percentile_approx: ranks are off by 1/10,000 of a window's values at most.
 _ACCURACY = 10_000
-_QUERY = "_query"
+_QUERY, _FILE = "_query", "windows.parquet"
+_BATCH = re.compile(r"batch=(\d+)")
 
 
 def rollup_stream(
@@ -47,7 +51,8 @@ def rollup_stream(
         settings: what to roll up; of `output`, `to_stream`, `chart`, `since_ms` and `until_ms` none is heeded.
         output: directory to write to.
         checkpoint: directory of the query's state; another query must not use it, nor this one another `output`. A
-            query with another checkpoint is refused for this `output`, and fails at its first batch.
+            query with another checkpoint is refused for this `output`, and fails at its first batch; so does this one
+            with an older state of it.
         frame: read from this streaming frame instead, of columns ``stream``, ``ts``, and the fields.
         trigger_s: seconds between batches; 0: as soon as the last one is done; None: once all that is there, then end.
 
@@ -84,7 +89,7 @@ def write_batch(batch: "DataFrame", batch_id: int, output: Path, *, query: str) 
         query: ID of the query; empty if it is not known.
 
     Raises:
-        ArgumentError: `output` is another query's.
+        ArgumentError: `output` is another query's, or has windows of a later batch, or fewer of this one.
     """
     import pyarrow as pa
 
@@ -97,10 +102,12 @@ def write_batch(batch: "DataFrame", batch_id: int, output: Path, *, query: str) 
     for left in named(output, ".tmp"):
         if left.name.startswith(".batch="):
             shutil.rmtree(left, ignore_errors=True)
-    if target.exists():
-        return False
     table = batch.toArrow()
     if not table.num_rows:  # most batches complete no window
+        return False
+    if query:
+        _check_last(output, batch_id, table.num_rows)
+    if target.exists():
         return False
     table = _shown(table)
     for name in ("window_start", "window_end"):  # in the session's time zone; the batch job's are in UTC
@@ -109,7 +116,7 @@ def write_batch(batch: "DataFrame", batch_id: int, output: Path, *, query: str) 
     temporary = output / f".batch={batch_id}.{secrets.token_hex(6)}.tmp"
     temporary.mkdir()
     try:
-        write_parquet(table, temporary / "windows.parquet")
+        write_parquet(table, temporary / _FILE)
         temporary.rename(target)
         flush_folder(output)  # the query's checkpoint must not outlive what it says was written
     finally:
@@ -144,6 +151,30 @@ def _claim(output: Path, query: str) -> None:
         raise ArgumentError(
             f"{output} has windows of the query {owner}, but this is {query}: nothing was written. Batches of a query "
             "with a new checkpoint begin at 0 again, so it wants another output"
+        )
+
+
+def _check_last(output: Path, batch_id: int, windows: int) -> None:
+    """Looks whether a batch is the next one, or the last one again, which is all that a query repeats. With an older
+    checkpoint it makes batches of these numbers anew, of other windows, and what is there would be taken for them.
+
+    Raises:
+        ArgumentError: it is not.
+    """
+    last = max((int(found[1]) for each in named(output, "") if (found := _BATCH.fullmatch(each.name))), default=-1)
+    there = windows
+    if last == batch_id:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        with suppress(OSError, pa.ArrowInvalid):  # as it is, it is passed over
+            there = pq.read_metadata(output / f"batch={batch_id}" / _FILE).num_rows
+    if last > batch_id or there < windows:
+        what = f"batch {last}" if last > batch_id else f"batch {batch_id} with {number_of(there, 'window')}"
+        raise ArgumentError(
+            f"{output} has {what}, but the query comes with batch {batch_id} and {number_of(windows, 'window')}: its "
+            "checkpoint is an older one that was put back, or a copy; nothing was written: begin with a new checkpoint "
+            "and another output"
         )
 
 
