@@ -223,6 +223,7 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 continue
             now = stream.identity()
             if now is not None and (now != before or reached.get(now, MIN_ID) > begun[name]):
+                self._listed = (0.0, [])  # what it was may have a new name: with this batch its place is forgotten
                 found[name] = reached.get(now) or stream.trimmed_to() or MIN_ID
         return found
 

@@ -1,5 +1,6 @@
 """What goes while a query plans or reads is missed, and never passed over."""
 
+import math
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -226,6 +227,20 @@ def test_one_that_was_renamed_goes_on_under_its_new_name(store: Store) -> None:
     store.rename("b", "a")  # which takes its place
     fill(store, range(9, 10), "a")
     assert query.batch() == [("a", 9)]
+
+
+def test_one_that_was_renamed_goes_on_though_another_has_its_name_at_once(store: Store) -> None:
+    """As where streams are rotated: names are listed once a second, and all that was read of it came again."""
+    fill(store, range(1, 6), "a")
+    query = Query(store.path, streampattern="*", streams=None, failondataloss="false")
+    assert len(query.batch()) == 5
+    query.reader._listed = (math.inf, query.reader._names())  # not again of itself
+    fill(store, range(6, 7), "a")
+    store.rename("a", "old")
+    fill(store, range(1, 3), "a")
+    assert query.batch() == [("a", 1), ("a", 2), ("old", 6)]
+    query.reader._listed = (0.0, [])
+    assert query.batch() == []
 
 
 def test_the_new_one_may_be_empty_at_first(store: Store) -> None:
