@@ -73,8 +73,8 @@ _MAX_MANIFEST_BYTES = 256 << 20
 _OLDER = (
     "the checkpoint is an older one that was put back, has lost its last batch, or is a copy of one that another query "
     "goes on with too, or the query finds more in the same entries than it did, as by a join with a table that has "
-    "grown; nothing was added: begin with a new checkpoint where the other one ended, or choose another writer, which appends all "
-    "that this query reads, also what is there"
+    "grown; nothing was added: begin with a new checkpoint where the other one ended, or choose another writer, which "
+    "appends all that this query reads, also what is there"
 )
 # Of one stream in one version: a part is a number of 32 bits, of which the greatest says that there are no more.
 _MAX_BATCHES = (1 << 32) // PARTS - 1
