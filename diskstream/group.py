@@ -123,7 +123,18 @@ class Group(WireGroup):
         return self._found(lambda log: locked(log, lambda log: action(log, group_number(log, self))), command)
 
     def _look(self, look: Callable[[StreamLog, int], _T], command: str = "") -> _T:
-        return self._found(lambda log: looked(log, lambda log: look(log, group_number(log, self))), command)
+        """Looks at the group.
+
+        Raises:
+            NoGroupError: there is no such group.
+            CorruptionError: the log is damaged, so nobody knows what became of it.
+        """
+
+        def look_whole(log: StreamLog) -> _T:
+            reader.refuse_damaged(log)  # first: what is behind the damage may have made the group
+            return look(log, group_number(log, self))
+
+        return self._found(lambda log: looked(log, look_whole), command)
 
     def _found(self, action: Callable[[StreamLog], _T], command: str) -> _T:
         try:

@@ -119,8 +119,14 @@ class Grouped:
 
         Raises:
             NoSuchStreamError: there is no stream.
+            CorruptionError: its log is damaged, so nobody knows its groups.
         """
-        found: list[GroupInfo] | None = self._use(lambda log: looked(log, group_infos), None)
+
+        def look(log: StreamLog) -> list[GroupInfo]:
+            reader.refuse_damaged(log)
+            return group_infos(log)
+
+        found: list[GroupInfo] | None = self._use(lambda log: looked(log, look), None)
         if found is None:
             raise NoSuchStreamError(self._name)
         return found

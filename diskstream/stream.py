@@ -330,7 +330,7 @@ class Stream(Grouped, Committing, Described, Retained, Scanned, WireAdding, Wire
         return self.range()
 
     def __len__(self) -> int:
-        return self._use(reader.length, 0)
+        return self._use(reader.length, 0)  # of a damaged log nobody knows it: a CorruptionError
 
     def __bool__(self) -> bool:
         return True

@@ -400,10 +400,12 @@ def _note_rule(name: bytes, stream: Stream, restored: Restored) -> None:
 
 
 def _length(stream: Stream) -> int:
+    """Entries that can be read: of one that was damaged when the backup was made, those before the damage."""
     try:
-        return len(stream)
-    except CorruptionError:  # of one that was damaged when the backup was made
+        vitals = stream.vitals()
+    except CorruptionError:  # it cannot be opened
         return 0
+    return 0 if vitals is None else vitals.length
 
 
 _TAKEN = "--damaged takes what is there, without --until"

@@ -143,8 +143,7 @@ def capped(state: StreamState, stream: Stream, until: EntryID) -> StreamState:
         deleted = last  # which of them were deleted is not known: any may have been
     after = until.next()
     later = 0 if after is None else stream.count_from(after)
-    length = len(stream) - later
-    added = max(state.entries_added - later, length)
+    added = max(state.entries_added - later, stream.count(end=until))  # not by its length, which damage beyond hides
     groups = [_capped_group(group, last, added) for group in state.groups]
     return replace(state, last_id=last, entries_added=added, max_deleted_id=deleted, groups=groups)
 

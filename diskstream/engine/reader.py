@@ -37,6 +37,7 @@ __all__ = [
     "numbered_batches",
     "numbered_blocks",
     "position_in",
+    "refuse_damaged",
     "trimmed_to",
     "written_to",
 ]
@@ -229,9 +230,24 @@ def _active_backwards(log: StreamLog, number: int, start: EntryID, end: EntryID,
         high, rows = position, ROWS_AT_ONCE
 
 
+def refuse_damaged(log: StreamLog) -> None:
+    """Refuses what is asked of all of a log, counts and groups: what is known of them is that of before the damage.
+
+    Raises:
+        CorruptionError: it is damaged, and more may have followed.
+    """
+    if log.is_damaged and log.fault is not None:
+        raise log.fault
+
+
 def length(log: StreamLog) -> int:
-    """Live entries, as of now."""
+    """Live entries, as of now.
+
+    Raises:
+        CorruptionError: the log is damaged.
+    """
     log.refresh()
+    refuse_damaged(log)
     return log.native.length()
 
 

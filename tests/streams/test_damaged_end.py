@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import diskstream
-from diskstream import CorruptionError, Stream
+from diskstream import CorruptionError, EntryID, Stream
 from diskstream.backups import Wanted, find_backup, make_backup, restore
+from diskstream.backups.rewinding import copy_until
 from diskstream.commands.dumps import digest, dump_stream
 from diskstream.commands.keyspace import Keyspace
 from diskstream.copying import copy_stream
@@ -69,6 +70,46 @@ def test_who_reads_all_is_told_and_who_reads_what_comes_before_is_not(
             with pytest.raises(CorruptionError):
                 read(stream)
         assert [read(stream) for read in BEFORE] == [SOUND] * len(BEFORE)
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_nobody_is_told_a_length_or_groups_of_before_the_damage(tmp_path: Path, read_only: bool) -> None:
+    """They were given as those of now: `len` and XLEN were short, and an entry that was acknowledged was pending."""
+    with diskstream.open(tmp_path / "s") as store:
+        group = store.stream("x").group("g")
+        store.stream("x").add_many([{"v": "1"}, {"v": "2"}])
+        given = group.consumer("c").read(count=2)
+        store.sync()
+        store.stream("x").add({"v": BAD})
+        group.ack(given[0].id)
+        store.stream("x").create_group("later")
+        store.sync()
+    spoil(log_path(tmp_path / "s" / "streams" / "x", 1))
+    with diskstream.open(tmp_path / "s", read_only=read_only) as store:
+        stream = store.stream("x")
+        looks: list[Callable[[], Any]] = [lambda: len(stream), stream.groups]
+        for name in ("g", "later"):
+            group = stream.group(name, create=False)
+            looks += [group.info, group.pending, group.pending_range, group.consumers]
+        for look in looks:
+            with pytest.raises(CorruptionError):
+                look()
+        vitals = stream.vitals()
+        assert vitals is not None
+        assert (vitals.length, vitals.groups, vitals.is_damaged) == (2, 1, True)
+    list(diskstream.repair(tmp_path / "s"))
+    with diskstream.open(tmp_path / "s", read_only=read_only) as store:
+        assert (len(store.stream("x")), len(store.stream("x").groups())) == (2, 2)
+
+
+@pytest.mark.parametrize("until", [None, (SOUND - 1, 0)])
+def test_a_stream_is_restored_up_to_a_moment_before_the_damage(tmp_path: Path, until: tuple[int, int] | None) -> None:
+    """How long it is behind that is not asked."""
+    with diskstream.open(made(tmp_path / "s"), read_only=True) as store, diskstream.open(tmp_path / "t") as target:
+        last = EntryID(*(until or (SOUND, 0)))
+        copy_until(store.stream("x"), target.stream("x"), last, lambda _: None)
+        assert (len(target.stream("x")), target.stream("x").last_id()) == (last.ms, last)
+        assert target.stream("x").info().entries_added == last.ms
 
 
 def test_a_stream_is_not_moved_or_copied_without_what_a_repair_saves(tmp_path: Path) -> None:

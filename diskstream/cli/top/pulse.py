@@ -117,7 +117,7 @@ def _look(store: diskstream.Store, pattern: bytes | None) -> _Look:
             if found is None:
                 continue  # it went since it was listed
             look.streams[name] = found
-            if found.groups:
+            if found.groups and not found.is_damaged:
                 look.groups |= {(name, info.name): info for info in stream.groups()}
         except diskstream.NoSuchStreamError:
             continue
