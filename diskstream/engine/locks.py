@@ -8,6 +8,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+from diskstream.engine import forking
 from diskstream.engine.files import open_regular, wrapped
 from diskstream.engine.moved import FORKS, ForkedError
 
@@ -26,6 +27,14 @@ class Locks:
     def __init__(self, fd: int, made_at: int) -> None:
         """`made_at` is what `FORKS.count` was before the file was opened."""
         self.fd, self._made_at = fd, made_at
+        self._flock, self._record = (id(self), "flock"), (id(self), "record")
+
+    def __del__(self) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        forking.end(self._flock)
+        forking.end(self._record)
 
     def change(self, operation: int) -> None:
         """`fcntl.flock`.
@@ -38,6 +47,8 @@ class Locks:
         if self._made_at != FORKS.count:
             raise ForkedError
         fcntl.flock(fd, operation)
+        if not operation & fcntl.LOCK_EX:
+            forking.end(self._flock)
 
     def record(self, kind: int, *, wait: bool = False) -> bool:
         """A lock beside the `flock`: every opening has it shared, and it is made exclusive in one step, or not at all.
@@ -48,12 +59,20 @@ class Locks:
         if command is None:
             return False  # not Linux: nobody can tell that there are no others
         lock, fd = struct.pack(_RECORD, kind, os.SEEK_SET, 0, 0, 0), self.fd
-        with contextlib.suppress(BlockingIOError):
-            if self._made_at != FORKS.count:
-                raise ForkedError
-            fcntl.fcntl(fd, command, lock)
-            return True
-        return False
+        is_alone = False
+        if kind == fcntl.F_WRLCK:
+            forking.begin(self._record)
+        try:
+            with contextlib.suppress(BlockingIOError):
+                if self._made_at != FORKS.count:
+                    raise ForkedError
+                fcntl.fcntl(fd, command, lock)
+                is_alone = kind == fcntl.F_WRLCK
+                return True
+            return False
+        finally:
+            if not is_alone:
+                forking.end(self._record)
 
     def taken(self, path: Path) -> bool:
         """Locks it for oneself alone, without waiting; False where others have it.
@@ -70,19 +89,26 @@ class Locks:
         return False
 
     def is_alone(self) -> bool:
-        """Locks it for oneself alone; where others have it, with them."""
+        """Locks it for oneself alone, for a short time: a fork waits for that; where others have it, with them."""
+        forking.begin(self._flock)
         try:
             self.change(fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        except BaseException as error:
+            forking.end(self._flock)  # before anything that others may keep waiting
+            if not isinstance(error, BlockingIOError):
+                raise
             self.change(fcntl.LOCK_SH)
             return False
         return True
 
     def give_up(self) -> None:
         """Gives them up explicitly: a mapping that somebody still holds, or a child, would keep them."""
-        with contextlib.suppress(ForkedError):
-            self.change(fcntl.LOCK_UN)
-            self.record(fcntl.F_UNLCK)
+        try:
+            with contextlib.suppress(ForkedError):
+                self.change(fcntl.LOCK_UN)
+                self.record(fcntl.F_UNLCK)
+        finally:
+            self._end()
 
     def close(self) -> None:
         """Gives them up, and closes the file."""

@@ -41,6 +41,12 @@ def add(store: Store, by: str, count: int) -> None:
         store.stream("x").add({"by": by, "n": str(number)})
 
 
+def add_one(path: str) -> None:
+    with diskstream.open(path, **SMALL) as store:
+        add(store, "other", 1)
+        say("added")
+
+
 def both_add(path: str, fsync: str) -> None:
     """Parent and fork add at the same time, through what the parent had opened."""
     with diskstream.open(path, **{**SMALL, "fsync": fsync}) as store:
@@ -55,6 +61,34 @@ def both_add(path: str, fsync: str) -> None:
         add(store, "parent", 60)
         say(ended(pid))
         say(len(stream))
+
+
+def fork_as_a_thread_is_alone(path: str, kind: str) -> None:
+    """Forks as another thread is alone with the stream, and is killed at once; the fork lives on.
+
+    Alone is who opens it when nobody else has it (`sync_dir`), and who closes it as the last (`pwrite_sync`).
+    """
+    reached, closing = threading.Event(), threading.Event()
+
+    def step(what: str, where: Path) -> None:
+        if what == kind and "streams/x" in str(where) and (kind == "sync_dir" or closing.is_set()):
+            reached.set()
+            threading.Event().wait(0.5)  # for the fork, which is not to come before what follows
+
+    def open_and_close() -> None:
+        store = diskstream.open(path, **SMALL, files=Watched(step))
+        store.stream("x").add({"by": "parent", "n": "0"})
+        closing.set()
+        store.close()
+
+    threading.Thread(target=open_and_close, daemon=True).start()
+    assert reached.wait(LIMIT_S)
+    if os.fork():
+        os.kill(os.getpid(), signal.SIGKILL)
+    signal.setitimer(signal.ITIMER_REAL, 2 * LIMIT_S)  # whose signal is fatal
+    say("forked")
+    hear()
+    os._exit(0)
 
 
 def fork_among_threads(path: str, fsync: str) -> None:

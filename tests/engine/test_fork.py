@@ -1,6 +1,7 @@
 """A store survives os.fork(): parent and child both go on, each with an opening of its own."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,20 @@ def test_a_fork_among_busy_threads_never_hangs(tmp_path: Path, fsync: str) -> No
         assert parent.hear() == "24"
         assert parent.hear() == "True"
         assert parent.wait() == 0
+
+
+@pytest.mark.parametrize("kind", ["sync_dir", "pwrite_sync"])
+def test_nobody_waits_for_the_fork_of_a_parent_that_was_killed_as_it_was_alone(tmp_path: Path, kind: str) -> None:
+    """The fork had kept the lock of who is alone: all others hung as they opened the stream, as long as it lived."""
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        store.stream("x").add({"by": "before", "n": "0"})
+    with child(forks.fork_as_a_thread_is_alone, tmp_path / "s", kind) as parent:
+        assert parent.hear() == "forked"
+        assert parent.wait() == -signal.SIGKILL
+        with child(forks.add_one, tmp_path / "s") as other:
+            assert other.hear() == "added"
+            assert other.wait() == 0
+    assert by(tmp_path / "s")[-1] == "other"
 
 
 def test_a_lock_that_a_thread_held_is_the_parents_alone(tmp_path: Path) -> None:
