@@ -402,6 +402,7 @@ def sweep(streams: Path, files: Files) -> int:
     replacing.settle_all(streams, files)
     with within(streams, "list"), listing(streams) as entries:
         left = [Path(entry.path) for entry in entries if entry.name.startswith((".new-", ".deleted-"))]
+    left = [path for path in left if is_folder(path) or is_link(path)]  # a file of such a name is nothing of ours
     for directory in left:
         _remove_tree(directory, files)
     return len(left)

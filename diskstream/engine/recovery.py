@@ -24,7 +24,7 @@ from diskstream.engine.descriptors import are_short, says_nothing
 from diskstream.engine.files import Files, LogFileLike, name_anew, reading, wrapped
 from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
 from diskstream.engine.locks import is_held
-from diskstream.engine.looks import is_there, names_in, refuse_link, status
+from diskstream.engine.looks import is_folder, is_link, is_there, names_in, refuse_link, status
 from diskstream.engine.page import Page
 from diskstream.engine.segment import open_sealed, read_back, snapshot_copy
 from diskstream.engine.torn import READ_ONLY, Finding, RecoveryReport, fault_of, settle_tail
@@ -390,8 +390,7 @@ def _tidy(directory: Path, there: _Listed, files: Files, native: Log, options: O
             continue
         path = directory / name
         if path.suffix == ".tmp":
-            files.unlink(path)
-            findings.append(Finding("unfinished", path, 0, 0, "removed: it was never part of the stream"))
+            findings.append(_end_unfinished(files, path))
         elif parsed is not None and parsed[1] < active:
             kind, number, generation = parsed
             why = _why_left(path, native)
@@ -417,6 +416,13 @@ def _tidy(directory: Path, there: _Listed, files: Files, native: Log, options: O
     return findings + [
         Finding("missing", path, 0, 0, "none: reads of its range raise CorruptionError") for path in missing
     ]
+
+
+def _end_unfinished(files: Files, path: Path) -> Finding:
+    if is_folder(path) and not is_link(path):  # nothing of ours is one, so what is in it is somebody's
+        return Finding("unknown", path, 0, 0, "left as it is: a stream has no directory of such a name")
+    files.unlink(path)
+    return Finding("unfinished", path, 0, 0, "removed: it was never part of the stream")
 
 
 def _is_as_listed(parsed: tuple[str, int, int], listed: dict[int, int], sealed: set[int]) -> bool:

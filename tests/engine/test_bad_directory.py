@@ -248,3 +248,33 @@ def test_a_store_on_a_network_file_system_is_not_opened(
     with pytest.raises(NetworkFilesystemError):
         diskstream.open(tmp_path / "new")
     assert not (tmp_path / "new" / "streams").exists()
+
+
+def test_a_strange_directory_in_a_stream_keeps_nobody_out_and_is_left_alone(tmp_path: Path) -> None:
+    """One with a name of an unfinished file did: it was to be removed as one, and every opening failed."""
+    with diskstream.open(tmp_path / "s") as store:
+        store.stream("x").add({"n": "1"})
+    strange = tmp_path / "s" / "streams" / "x" / "notes.tmp"
+    strange.mkdir()
+    (strange / "kept").write_text("of somebody")
+    unfinished = strange.with_name("00000001.seg.tmp")
+    unfinished.write_text("of ours")
+    with diskstream.open(tmp_path / "s") as store:
+        store.stream("x").add({"n": "2"})
+        assert len(store.stream("x")) == 2
+        found = {finding.path.name: finding.kind for report in store.recoveries for finding in report.findings}
+    assert found == {"notes.tmp": "unknown", unfinished.name: "unfinished"}
+    assert (strange / "kept").read_text() == "of somebody"
+    assert not unfinished.exists()
+
+
+@pytest.mark.parametrize("name", [".new-list", ".deleted-list"])
+def test_a_strange_file_among_the_streams_keeps_nobody_out_and_is_left_alone(tmp_path: Path, name: str) -> None:
+    with diskstream.open(tmp_path / "s") as store:
+        store.stream("x").add({"n": "1"})
+    strange = tmp_path / "s" / "streams" / name
+    strange.write_text("of somebody")
+    with diskstream.open(tmp_path / "s") as store:
+        assert store.streams() == [b"x"]
+        store.rename("x", "y")
+    assert strange.read_text() == "of somebody"
