@@ -224,6 +224,14 @@ class Naming:
         self._page.ctl.ring()
         return made
 
+    def _delete_unused(self, name: bytes) -> None:
+        """Removes a stream of which nothing but its making is known: there was no room for what it was made for.
+
+        Whoever made it: another process that is about to add to it finds it moved, and makes it anew.
+        """
+        with contextlib.suppress(DiskstreamError, OSError):  # the caller has one to tell
+            self._delete(name, _is_unused)
+
     def _place(self, name: bytes) -> Path:
         """Where a stream is, or would be. Where one is put aside, this waits for whoever did that, or ends it."""
         place = replacing.place_of(self._streams, name)
@@ -254,6 +262,12 @@ class Naming:
 
 class _OtherError(Exception):
     """The stream is not the one that was meant."""
+
+
+def _is_unused(log: StreamLog) -> bool:
+    """Whether nothing was ever done with a stream: its log holds the frame that it was made with, and no other."""
+    number, _, lsn, _ = log.native.tail
+    return number == 1 and lsn == 1
 
 
 def _forget_groups(log: StreamLog | None) -> None:

@@ -16,7 +16,7 @@ from diskstream.engine.fetching import fetch_ahead
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.moved import cut_short
 from diskstream.engine.seal import CompactReport
-from diskstream.errors import ArgumentError, IDOrderError, NoSuchStreamError, ReadOnlyError, ZeroIDError
+from diskstream.errors import ArgumentError, DiskFullError, IDOrderError, NoSuchStreamError, ReadOnlyError, ZeroIDError
 from diskstream.grouped import Grouped
 from diskstream.idempotence import Message, message_of, remembered
 from diskstream.ids import MIN_ID, IDLike, parse_add_id, parse_end, parse_id, parse_start
@@ -87,6 +87,10 @@ class Stream(Grouped, Committing, Described, Retained, Scanned, WireAdding, Wire
                     return action(log)
                 except IDOrderError:
                     log.settle()  # who adds it once more takes that for done, and another may die before his flush
+                    raise
+                except DiskFullError:
+                    if create:
+                        self._store._delete_unused(self._name)
                     raise
             except StreamMoved:
                 self._store._forget(self._name, log)

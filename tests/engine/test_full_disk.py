@@ -1,6 +1,7 @@
 """A full disk: an error of its own kind, nothing acknowledged lost, and it works again once there is room."""
 
 import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,6 +76,40 @@ def test_small_segments_fill_the_disk_as_well(disk: Path, fsync: str) -> None:
         before = numbers(store)
     with diskstream.open(disk / "s", **SMALL) as store:
         assert numbers(store) == before
+
+
+@POLICIES
+def test_a_stream_whose_first_entry_finds_no_room_is_not_there(disk: Path, fsync: str) -> None:
+    """It was, and empty: for whoever looks what streams there are, and whoever adds only where there is one."""
+    with diskstream.open(disk / "s", **{**SMALL, "fsync": fsync}) as store, diskstream.open(disk / "s") as other:
+        store.stream("there").create_group("g", mkstream=True)
+        filler = fill(disk)
+        os.truncate(filler, filler.stat().st_size - (60 << 10))  # enough to make a stream
+        for add in (
+            lambda: store.stream("x").add({"pad": "." * (100 << 10)}),
+            lambda: store.stream("x").add_many([{"pad": "." * (100 << 10)}]),
+            lambda: store.stream("there").add({"pad": "." * (100 << 10)}),
+        ):
+            with pytest.raises(DiskFullError):
+                add()
+        assert store.streams() == other.streams() == [b"there"]  # that one was used
+        assert store.stream("x").add({"n": 0}, nomkstream=True) is None
+        filler.unlink()
+        store.stream("x").add({"n": 0})
+        other.stream("x").add({"n": 1})
+        assert numbers(store) == [0, 1]
+    assert not [each for each in (disk / "s" / "streams").iterdir() if each.name.startswith(".")]
+
+
+def test_a_stream_that_another_process_uses_stays_where_a_first_entry_finds_no_room(disk: Path) -> None:
+    with diskstream.open(disk / "s") as store, diskstream.open(disk / "s") as other:
+        log = store._log(b"x", create=True)  # as an add makes it
+        assert log is not None
+        other.stream("x").add({"n": 0})
+        fill(disk)
+        with pytest.raises(DiskFullError):
+            store.stream("x").add({"pad": "." * (100 << 10)})
+        assert numbers(store) == numbers(other) == [0]
 
 
 def test_a_trim_makes_room_on_a_full_disk(disk: Path) -> None:
