@@ -4,7 +4,7 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from diskstream.engine import limits
+from diskstream.engine import forking, limits
 from diskstream.engine.log import StreamLog
 from diskstream.engine.segment import SegmentGone
 from diskstream.errors import ArgumentError
@@ -25,7 +25,8 @@ _OPTIONS = {"max_age_ms": "older_than_ms", "max_bytes": "keep_bytes", "max_entri
 
 def _mover(name: str = "move_out") -> Callable[..., Any]:
     try:
-        found: Callable[..., Any] = getattr(importlib.import_module(_MOVER), name)
+        with forking.importing():  # in the background of a store, where its rule asks for it
+            found: Callable[..., Any] = getattr(importlib.import_module(_MOVER), name)
     except ImportError as error:
         raise ArgumentError(
             f"nothing here can move segments to cold storage ({error}): install diskstream with its extra for that, or "

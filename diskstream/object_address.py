@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
+from diskstream.engine import forking
 from diskstream.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -128,7 +129,8 @@ def file_systems() -> Any:
         ArgumentError: pyarrow is not installed.
     """
     try:
-        from pyarrow import fs
+        with forking.importing():
+            from pyarrow import fs
     except ImportError:
         raise ArgumentError("object storage needs pyarrow: pip install 'diskstream[archive]'") from None
     return fs

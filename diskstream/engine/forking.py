@@ -1,15 +1,19 @@
-"""What a fork waits for: that no other thread of this process has a lock for itself alone, for which others wait.
+"""What a fork waits for: other threads of this process that have a lock for themselves alone, for which others wait.
 
 A child has its parent's openings of files, and with them the locks: also where it closes descriptors, by the mappings
 of a thread that is not there any more. The parent gives them up when it is done. One that is killed before leaves them
 to the child: everybody would wait for as long as that lives, and the child itself for ever.
+
+So it would where it needs a module that a thread was importing: in the child Python's lock of that stays taken.
 """
 
+import contextlib
 import os
 import threading
 import time
+from collections.abc import Iterator
 
-__all__ = ["begin", "end"]
+__all__ = ["begin", "end", "importing"]
 
 # How long a fork waits, and how long it sleeps between two looks. Such a lock is had for milliseconds, but for the
 # repair of a large log after a crash, which must not keep a process from forking for ever.
@@ -18,7 +22,7 @@ _PATIENCE_S, _LOOK_S = 5.0, 0.0005
 # step each: a signal handler that raises leaves neither half changed.
 _GATE = threading.RLock()
 _SHUT: list[threading.RLock] = []
-_ALONE: dict[object, int] = {}  # of each lock, by what its owner calls it, the thread
+_ALONE: dict[object, int] = {}  # of each lock or import, by what its owner calls it, the thread
 
 
 def begin(lock: object) -> None:
@@ -30,6 +34,17 @@ def begin(lock: object) -> None:
 def end(lock: object) -> None:
     """Says that it has not, or not any more; nothing where that was said before."""
     _ALONE.pop(lock, None)
+
+
+@contextlib.contextmanager
+def importing() -> Iterator[None]:
+    """Around an import that may be the first of its module, in a call that any thread may make."""
+    lock = object()
+    begin(lock)
+    try:
+        yield
+    finally:
+        end(lock)
 
 
 def _before_fork() -> None:

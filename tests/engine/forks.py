@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import shutil
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import diskstream
 from diskstream import Store
 from diskstream.engine.moved import ForkedError, StreamMoved
+from diskstream.object_address import file_systems
 from tests.engine.children import LIMIT_S, hear, say
 from tests.engine.sample import SMALL, log_of
 from tests.engine.stand_ins import Watched
@@ -89,6 +91,28 @@ def fork_as_a_thread_is_alone(path: str, kind: str) -> None:
     say("forked")
     hear()
     os._exit(0)
+
+
+class _SlowImport:
+    """Finds no module, and takes its time for one."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.reached = name, threading.Event()
+
+    def find_spec(self, name: str, _path: object = None, _target: object = None) -> None:
+        if name == self.name and not self.reached.is_set():
+            self.reached.set()
+            threading.Event().wait(0.5)  # for the fork, which is not to come before what follows
+
+
+def fork_as_a_thread_imports(_path: str) -> None:
+    """Another thread is the first to need what reads object storage; parent and fork need it as well."""
+    slow = _SlowImport("pyarrow.fs")
+    sys.meta_path.insert(0, slow)
+    assert slow.name not in sys.modules
+    threading.Thread(target=file_systems, daemon=True).start()
+    assert slow.reached.wait(LIMIT_S)
+    say(ended(forked(file_systems)))
 
 
 def fork_among_threads(path: str, fsync: str) -> None:

@@ -54,6 +54,13 @@ def test_nobody_waits_for_the_fork_of_a_parent_that_was_killed_as_it_was_alone(t
     assert by(tmp_path / "s")[-1] == "other"
 
 
+def test_a_fork_reads_object_storage_though_a_thread_was_just_importing_what_for(tmp_path: Path) -> None:
+    """It hung for ever: of a module that was being imported it has the lock, and not the thread that gives it up."""
+    pytest.importorskip("pyarrow")
+    with child(forks.fork_as_a_thread_imports, tmp_path / "s") as parent:
+        assert parent.hear() == "0"
+
+
 def test_a_lock_that_a_thread_held_is_the_parents_alone(tmp_path: Path) -> None:
     with child(forks.fork_while_locked, tmp_path / "s") as parent:
         assert parent.hear() == "0"
