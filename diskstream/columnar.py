@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from diskstream._native import ColumnBatch
 from diskstream.entry_size import stored_name
 from diskstream.errors import ArgumentError, ArgumentTypeError, MissingPackageError
+from diskstream.plurals import number_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,9 +73,8 @@ def _values(field: tuple[bytes, bytes, bytes, bytes | None, int], rows: int) -> 
 def _check_number(fields: Sized, wanted: list[bytes] | None) -> None:
     """What each batch keeps to, kept to by all of them together."""
     if wanted is None and len(fields) > ColumnBatch.MAX_FIELDS:
-        raise ArgumentError(
-            f"more than {ColumnBatch.MAX_FIELDS:,} different fields: name those that are wanted (fields=[...])"
-        )
+        most = number_of(ColumnBatch.MAX_FIELDS, "different field")
+        raise ArgumentError(f"more than {most}: name those that are wanted (fields=[...])")
 
 
 def as_columns(batches: Iterable[ColumnBatch], wanted: list[bytes] | None) -> Columns:

@@ -90,9 +90,9 @@ def logs_opened(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     found: list[Path] = []
     opening = StreamLog._open
 
-    def note(log: StreamLog) -> object:
+    def note(log: StreamLog, made: bool) -> object:
         found.append(log.directory)
-        return opening(log)
+        return opening(log, made)
 
     monkeypatch.setattr(StreamLog, "_open", note)
     return found
