@@ -148,7 +148,7 @@ impl Request {
         let text = line.strip_suffix(b"\r").unwrap_or(line);
         if text.contains(&0) {
             // Redis, in C, goes by what stands before it: the rest of an entry would be left out without a word.
-            return Err(refused("a zero byte in an inline request").into());
+            return Err(refused("a zero byte in an inline request"));
         }
         let words = resp_inline::split(text).ok_or_else(|| refused("unbalanced quotes in request"))?;
         (self.at, self.looked) = (behind, 0);
