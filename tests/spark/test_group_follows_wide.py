@@ -28,10 +28,10 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     really: Callable[..., Any] = Store._open_log
 
-    def noted(store: Store, name: bytes, where: Path) -> Any:
+    def noted(store: Store, name: bytes, where: Path, **named: Any) -> Any:
         if not store.read_only:
             names.append(name.decode())
-        return really(store, name, where)
+        return really(store, name, where, **named)
 
     monkeypatch.setattr(Store, "_open_log", noted)
     return names

@@ -47,10 +47,10 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> "Counter[str]":
     really: Callable[..., Store] = diskstream.open
     opening: Callable[..., Any] = Store._open_log
 
-    def noted(store: Store, name: bytes, where: Path) -> Any:
+    def noted(store: Store, name: bytes, where: Path, **named: Any) -> Any:
         if "/leases/" in str(store.path) or not store.read_only:
             found[f"{'read' if store.read_only else 'write'} {name.decode()}"] += 1
-        return opening(store, name, where)
+        return opening(store, name, where, **named)
 
     monkeypatch.setattr(Store, "_open_log", noted)
     monkeypatch.setattr(diskstream, "open", lambda path, **given: really(path, **{"max_open_streams": 2, **given}))
