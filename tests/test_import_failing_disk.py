@@ -151,7 +151,7 @@ def test_whichever_flush_fails_what_is_said_to_be_safe_is_and_the_same_again_has
 def test_what_comes_from_a_pipe_is_not_told_to_be_gone_on_with(
     tmp_path: Path, csv: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    disk = ForgetfulDisk(4)
+    disk = ForgetfulDisk(3)
     words = ("-d", tmp_path / "s", "--format", "csv", "--fsync", "os", "-")
     told = imported(monkeypatch, disk, *words, given=csv.read_bytes())
     assert told.exit_code == 1

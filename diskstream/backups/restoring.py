@@ -46,7 +46,7 @@ class Wanted:
         name: another name, for one stream; None is its own.
         until: the last ID that is to be there; None is as it is in the backup.
         damaged: take streams that are damaged, as far as they are there: since the backup was made, or before. With
-            `until`, and into a store, those alone that were damaged before, and can be read.
+            `until`, and into a store, those alone that can be read.
         on_total: called with how many bytes there are, once.
         on_bytes: called with bytes just copied or read back.
     """
@@ -84,7 +84,7 @@ class Restored:
         files, size_bytes: what was copied as it is.
         entries: how many there are in what was restored.
         rules: by name, the rules of retention that came along: whoever opens the store for writing goes by them.
-        faults: by name, what is wrong with streams that were taken though they are damaged: a repair is next.
+        faults: by name, what is wrong with streams that were taken though they are damaged: of a new store a repair is next.
         cold_segments, cold_bytes: what is in object storage, where the store that was backed up has the same objects.
         job_faults: by its path below the store, what is wrong with a file of jobs; no stream depends on it.
     """
@@ -155,14 +155,34 @@ def restore(backup: Backup, target: Path, wanted: Wanted | None = None) -> Resto
         manifest, into_store = _looked_up(backup, target, chosen)
         streams = _chosen(backup, manifest, chosen)
         if into_store:
-            own = [stream.raw_name for stream in streams]
-            must_be_unchanged(backup, own, on_total=chosen.on_total, on_bytes=chosen.on_bytes)
-            return _into_store(backup, target, streams, chosen)
+            faults = _changed(backup, streams, chosen)
+            restored = _into_store(backup, target, streams, chosen)
+            restored.faults = faults
+            return restored
         with hidden(target) as fresh:
             restored = _Making(backup, manifest, fresh, chosen).run(streams)
             put_in_place(fresh, target)
         restored.path = target
         return restored
+
+
+def _changed(backup: Backup, streams: Sequence[KeptStream], wanted: Wanted) -> dict[bytes, list[str]]:
+    """What of streams is not as it was when the backup was made, by the names that they are to have.
+
+    Raises:
+        BackupError: something is, and damaged streams are not wanted.
+    """
+    if not wanted.damaged:
+        own = [stream.raw_name for stream in streams]
+        must_be_unchanged(backup, own, on_total=wanted.on_total, on_bytes=wanted.on_bytes)
+        return {}
+    found = {}
+    for stream in streams:
+        try:
+            must_be_unchanged(backup, [stream.raw_name], on_bytes=wanted.on_bytes)
+        except BackupError as error:
+            found[wanted.named(stream.raw_name)] = [f"{error}; what could be read of it was taken"]
+    return found
 
 
 def _looked_up(backup: Backup, target: Path, wanted: Wanted) -> tuple[Manifest, bool]:

@@ -189,7 +189,7 @@ def _tell_faults(restored: Restored) -> None:
             click.echo(f"{text(stream)} has {number_of(left, 'more fault')}", err=True)
     for path, what in restored.job_faults.items():
         click.echo(f"{path} is damaged: {for_command(what)}", err=True)
-    if restored.faults:
+    if restored.faults and restored.files:  # entries that were copied into a store are sound there
         click.echo(f"`diskstream repair --dir {restored.path}` keeps what can be read of it", err=True)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import diskstream
 from diskstream import CorruptionError, EntryID, Stream
-from diskstream.backups import Wanted, find_backup, make_backup, restore
+from diskstream.backups import BackupError, Wanted, find_backup, make_backup, restore
 from diskstream.backups.rewinding import copy_until
 from diskstream.commands.dumps import digest, dump_stream
 from diskstream.commands.keyspace import Keyspace
@@ -139,7 +139,7 @@ def test_what_rotted_in_a_backup_is_not_restored_into_a_store_as_if_it_were_all(
     shutil.rmtree(tmp_path / "s")
     diskstream.open(tmp_path / "s").close()
     spoil(next((tmp_path / "backups").glob("2*/streams/x/00000001.log")))
-    with pytest.raises(CorruptionError):
+    with pytest.raises(BackupError, match="SHA-256"):
         restore(find_backup(tmp_path / "backups"), tmp_path / "s", Wanted(streams=(b"x",)))
     with diskstream.open(tmp_path / "s") as store:
         assert store.streams() == []
