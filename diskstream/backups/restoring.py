@@ -84,7 +84,7 @@ class Restored:
         files, size_bytes: what was copied as it is.
         entries: how many there are in what was restored.
         rules: by name, the rules of retention that came along: whoever opens the store for writing goes by them.
-        faults: by name, what is wrong with streams that were taken though they are damaged; a new store is to be repaired.
+        faults: by name, what is wrong with streams that were taken though damaged; a new store is to be repaired then.
         cold_segments, cold_bytes: what is in object storage, where the store that was backed up has the same objects.
         job_faults: by its path below the store, what is wrong with a file of jobs; no stream depends on it.
     """
