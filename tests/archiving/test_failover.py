@@ -10,6 +10,7 @@ import redis
 import diskstream
 from diskstream.archiving import ArchiveOptions, Archiver, Server, outages
 from diskstream.archiving.entries import EntriesReader
+from diskstream.archiving.stream_copy import StreamCopy
 from diskstream.errors import RemoteError
 from diskstream.redis_link import is_demoted, is_full, is_passing, takes_no_writes, telling
 from tests.archiving.gateway import Gateway
@@ -121,6 +122,23 @@ def refused(text: str) -> RemoteError:
     with pytest.raises(RemoteError) as caught, telling("redis://h:1", "trim"):
         raise redis.ResponseError(text)
     return caught.value
+
+
+def test_a_write_that_a_replica_refuses_is_of_all_streams(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not of the one alone that it was for: tried again by the same connection, it would be refused again."""
+    world.fill("s", 20)
+    whole, refusals = StreamCopy.round, [refused("READONLY You can't write against a read only replica.")]
+
+    def refused_once(*given: Any, **more: Any) -> int:
+        if refusals:
+            raise refusals.pop()
+        return whole(*given, **more)
+
+    monkeypatch.setattr(StreamCopy, "round", refused_once)
+    with following(world, trim=True) as run:
+        until(lambda: has_come(world, 20))
+    assert "it is a replica, which takes no writes" in run.said[0]
+    assert run.result.reports[0].notes == []
 
 
 def test_what_a_server_before_7_refuses_within_a_script_is_known() -> None:
