@@ -295,13 +295,13 @@ class _Making:
         donor = None
         if self._donors is not None and source.suffix != "":
             donor = self._donors.find(source, found.uuid, moment)
-        if donor is not None and self._link(donor[0], self._fresh / path):
-            kept = donor[1]
+        if donor is not None and self._link(donor.path, self._fresh / path):
+            kept = donor.kept
             self._kept[path] = Kept(path, kept.size_bytes, kept.sha256)
             self._shared += kept.size_bytes
-            if not donor[3]:
+            if not donor.is_read:
                 self._handled(kept.size_bytes)
-            if not donor[2]:
+            if not donor.is_checked:
                 found.new.add(source.name)
             return
         found.new.add(source.name)

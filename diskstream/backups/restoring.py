@@ -131,8 +131,7 @@ def plan(backup: Backup, target: Path, wanted: Wanted | None = None) -> Planned:
         streams = _chosen(backup, manifest, chosen)
         names = [chosen.named(stream.raw_name) for stream in streams]
         if into_store:
-            with stores.open(target, read_only=True, create=False) as store:
-                _must_be_free(store, OtherKeys(target), names)
+            _must_be_free_in(target, names)
         else:
             must_be_empty(target)
         places = {stream.path for stream in streams}
@@ -155,6 +154,7 @@ def restore(backup: Backup, target: Path, wanted: Wanted | None = None) -> Resto
         manifest, into_store = _looked_up(backup, target, chosen)
         streams = _chosen(backup, manifest, chosen)
         if into_store:
+            _must_be_free_in(target, [chosen.named(stream.raw_name) for stream in streams])  # before much is read
             faults = _changed(backup, streams, chosen)
             restored = _into_store(backup, target, streams, chosen)
             restored.faults = faults
@@ -439,6 +439,11 @@ def _must_be_free(store: stores.Store, others: OtherKeys, names: Sequence[bytes]
         if store.exists(name):
             raise StreamExistsError(name)
     others.refuse(names)
+
+
+def _must_be_free_in(target: Path, names: Sequence[bytes]) -> None:
+    with stores.open(target, read_only=True, create=False) as store:
+        _must_be_free(store, OtherKeys(target), names)
 
 
 def _into_store(backup: Backup, target: Path, streams: Sequence[KeptStream], wanted: Wanted) -> Restored:

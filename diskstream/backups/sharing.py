@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, NamedTuple
 
 from diskstream import leases
 from diskstream.backups.manifest import Kept, read_manifest
@@ -101,6 +101,22 @@ def _is_due(kept: Kept, since_ms: int, now_ms: int) -> bool:
     return (phase - since_ms) % _READ_EVERY_MS <= now_ms - since_ms
 
 
+class Donor(NamedTuple):
+    """A file of an earlier backup that another may share.
+
+    Attributes:
+        path: where it is.
+        kept: what is said of it there.
+        is_checked: whether it was, as what it is; one of a killed backup was not.
+        is_read: whether it was read just now.
+    """
+
+    path: Path
+    kept: Kept
+    is_checked: bool
+    is_read: bool
+
+
 class Donors:
     """Files of earlier backups, by the UUID of their stream and their own name.
 
@@ -142,12 +158,8 @@ class Donors:
         self._known.append((folder, manifest.header.made_ms, files))
         return True
 
-    def find(self, source: Path, uuid: str, moment: Moment | None) -> tuple[Path, Kept, bool, bool] | None:
-        """The same file in an earlier backup.
-
-        Returns:
-            Its path there, what its manifest says, whether it was checked as what it is, and whether it was read now.
-        """
+    def find(self, source: Path, uuid: str, moment: Moment | None) -> Donor | None:
+        """The same file in an earlier backup."""
         at = 0
         while at < len(self._known) or self._load_next():
             if at == len(self._known):
@@ -160,7 +172,7 @@ class Donors:
                 continue
             is_read = made_ms is None or _is_due(kept, made_ms, self._how.made_ms)
             if not is_read or self._is_sound(donor, kept):
-                return donor, kept, made_ms is not None, is_read
+                return Donor(donor, kept, made_ms is not None, is_read)
             if made_ms is not None:
                 self.rotted.append(donor)
         return None

@@ -58,6 +58,13 @@ def test_who_wants_what_is_left_is_told_that_it_is_not_all(cut: Path, tmp_path: 
     assert "diskstream repair" not in done.stderr  # what was copied is sound
 
 
+def test_a_name_that_is_taken_is_told_before_anything_is_read(cut: Path, tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "other") as other:
+        other.stream("x").add({"n": 1})
+    with pytest.raises(diskstream.StreamExistsError):
+        restore(find_backup(cut), tmp_path / "other", Wanted((b"x",)))
+
+
 def test_a_file_that_is_gone_is_told_of(backups: Path, tmp_path: Path) -> None:
     next(backups.glob("2*/streams/x/*.log")).unlink()
     diskstream.open(tmp_path / "other").close()
