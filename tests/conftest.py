@@ -15,8 +15,8 @@ import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
 import diskstream
+from diskstream.engine import opening
 from diskstream.engine.keeper import Keeper
-from diskstream.engine.log import StreamLog
 
 ROOT = Path(__file__).resolve().parent.parent
 SPARK: Final = ROOT / "tests/spark"
@@ -88,13 +88,13 @@ def no_keepers(monkeypatch: pytest.MonkeyPatch) -> None:
 def logs_opened(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Where logs of streams were opened in this process, from the beginning of the test on."""
     found: list[Path] = []
-    opening = StreamLog._open
+    open_log = opening.open_log
 
-    def note(log: StreamLog, made: bool) -> object:
-        found.append(log.directory)
-        return opening(log, made)
+    def note(directory: Path, *arguments: Any, **named: Any) -> opening.Opened:
+        found.append(directory)
+        return open_log(directory, *arguments, **named)
 
-    monkeypatch.setattr(StreamLog, "_open", note)
+    monkeypatch.setattr(opening, "open_log", note)
     return found
 
 

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from diskstream._native import TRIM_GRANULE_ENTRIES, EntryID, Log, RowSegment
-from diskstream.engine import audit, closing, frontier, names, recovery, roll, spare, superseded, torn
+from diskstream._native import TRIM_GRANULE_ENTRIES, EntryID, RowSegment
+from diskstream.engine import audit, closing, frontier, names, opening, recovery, roll, spare, superseded, torn
 from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.kept_open import SharedCache
-from diskstream.engine.looks import is_there, names_in
+from diskstream.engine.looks import names_in
 from diskstream.engine.moved import ForkedError, StreamMoved
-from diskstream.engine.page import APPEND, FLAG_CHECK, FLAG_MOVED, FLUSH, MAINTENANCE, POISONED, Page
+from diskstream.engine.page import APPEND, FLAG_CHECK, FLAG_MOVED, FLAG_ROTTEN, FLUSH, POISONED
 from diskstream.engine.pending import StreamPending
 from diskstream.engine.recovery import RecoveryReport
 from diskstream.engine.segment import Segments
@@ -37,8 +37,6 @@ __all__ = ["StreamLog", "StreamMoved"]
 
 # Reasons, as native/python/src/errors.rs numbers them.
 EXTEND, ROLL, FOLLOW, CHECK, MOVED, FRONTIER, ROTTEN, CLOSED = range(1, 9)
-
-FLAG_ROTTEN = 8
 
 _MAX_STEP_BYTES = 4 << 20
 # Under `always` the zeros are flushed together with the next commit, which must not wait for long.
@@ -74,14 +72,13 @@ class StreamLog:
         view: View | None = None,
     ) -> None:
         self.directory, self.files, self.options, self.read_only = directory, files, options, read_only
-        self.report: RecoveryReport | None = None
-        self.fault, self.is_damaged = None, False
+        self.report: RecoveryReport | None
+        self.is_damaged: bool  # whether there is a `fault`, which costs a reader nothing to ask
         self._mutex, self._closing = threading.RLock(), threading.RLock()
         self._closed = self._retired = False
         self.waits = True  # for the append lock: see closing.py
         self.was_used = False  # since a log was last to be closed for another
         self.on_roll: Callable[[], None] = lambda: None
-        self.opened_alone = False
         # Approximate trims remove whole runs of so many.
         self.run_entries: Callable[[], int] = lambda: TRIM_GRANULE_ENTRIES
         self._dropped: list[tuple[int, int]] = []  # number and generation: until their files are gone
@@ -90,10 +87,12 @@ class StreamLog:
             self._whereabouts = Whereabouts(directory, is_reader=read_only)
             undo.callback(self._whereabouts.close)
             with self._whereabouts.asked():
-                self.page, file, self.native = self._open(made)
-            undo.callback(self.page.close)
-            undo.callback(file.close)
-            self._logs: dict[int, LogFileLike] = {self.native.tail[0]: file}
+                opened = opening.open_log(directory, files, options, read_only=read_only, made=made)
+            undo.callback(opened.page.close)
+            undo.callback(opened.file.close)
+            self.page, self.native, self.opened_alone = opened.page, opened.native, opened.was_alone
+            self.report, self.fault = opened.report, opened.fault
+            self._logs: dict[int, LogFileLike] = {self.native.tail[0]: opened.file}
             self.ctl = self.page.ctl
             # Adds an entry as plainly as most are; None once this is closed. Who keeps it keeps no closed log by it.
             self.direct: list[Callable[..., EntryID] | None] = [self.native.add]
@@ -107,77 +106,6 @@ class StreamLog:
             self._whereabouts.leave_to(lambda: bool(ctl.flags & FLAG_MOVED))
         self.first_seen: tuple[int, EntryID] | None = None  # the first live ID, as of a version: see reader.first_id
         self.marked_lsn = self._reserved_lsn = self.native.tail[2]
-
-    def _open(self, made: bool) -> tuple[Page, LogFileLike, Log]:
-        if self.read_only:
-            page = Page.private()
-            try:
-                file, native, self.report, self.fault = recovery.look(self.directory, self.files, page, self.options)
-            except BaseException:
-                page.close()
-                raise
-            return page, file, native
-        while True:
-            try:
-                page = Page.open(self.files, self.directory / "ctl")
-            except FileNotFoundError:
-                raise StreamMoved from None
-            try:
-                opened = self._alone(page, made) if page.alone else self._join(page)
-            except FileNotFoundError:
-                page.close()
-                if is_there(self.directory):
-                    raise
-                raise StreamMoved from None
-            except BaseException:
-                page.close()
-                raise
-            if opened is not None:
-                return page, *opened
-            page.close()
-
-    def _alone(self, page: Page, made: bool) -> tuple[LogFileLike, Log] | None:
-        if not is_there(self.directory):
-            raise StreamMoved
-        found = recovery.recover(self.directory, self.files, page, self.options, made=made)
-        file, native, report, self.fault, generation = found
-        self.opened_alone = True
-        if report.findings:
-            self.report = report
-        if page.settle(generation):
-            return file, native
-        file.close()
-        return None
-
-    def _join(self, page: Page) -> tuple[LogFileLike, Log] | None:
-        if page.ctl.flags & FLAG_MOVED:
-            self._finish_leaving(page)
-            raise StreamMoved
-        number = page.ctl.written[0]
-        try:
-            file = self.files.open_log(names.log_path(self.directory, number), writable=True)
-        except FileNotFoundError:
-            if not is_there(self.directory) or page.ctl.flags & FLAG_MOVED:
-                raise StreamMoved from None
-            return None  # rolled and sealed in between: join again
-        native = recovery.native_log(self.directory, number, page.ctl, file, self.options)
-        native.catch_up()
-        if page.ctl.flags & FLAG_ROTTEN:
-            self.fault = recovery.fault_of(self.directory, number, native.scan())
-        if page.ctl.flags & POISONED:
-            with page.ctl.locked(APPEND):
-                if page.ctl.written[0] != number:  # rolled before it was poisoned: what is to be cured is elsewhere
-                    file.close()
-                    return None
-                recovery.cure(self.directory, page, file, native, self.options)
-        return file, native
-
-    def _finish_leaving(self, page: Page) -> None:
-        """Whoever was moving the stream died between two steps of `leave`: this is the second."""
-        path = self.directory / "ctl"
-        with page.ctl.locked(MAINTENANCE):
-            if page.ctl.flags & FLAG_MOVED and page.is_at(path):  # it may have failed to, and gone on here
-                self.files.unlink(path)
 
     # --- appending ----------------------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ __all__ = [
     "APPEND",
     "FLAG_CHECK",
     "FLAG_MOVED",
+    "FLAG_ROTTEN",
     "FLUSH",
     "MAGIC",
     "MAINTENANCE",
@@ -34,7 +35,7 @@ __all__ = [
 ]
 
 APPEND, FLUSH, MAINTENANCE = 0, 1, 2
-POISONED, FLAG_MOVED, FLAG_CHECK = 1, 2, 4  # of the page's flags
+POISONED, FLAG_MOVED, FLAG_CHECK, FLAG_ROTTEN = 1, 2, 4, 8  # of the page's flags
 MAGIC, VERSION = b"DSKCTL01", 1
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _HEAD = struct.Struct("<8sI")  # docs/format/ctl.md

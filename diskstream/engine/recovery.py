@@ -25,7 +25,7 @@ from diskstream.engine.files import Files, LogFileLike, name_anew, reading, wrap
 from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
 from diskstream.engine.locks import is_held
 from diskstream.engine.looks import is_folder, is_link, is_there, names_in, refuse_link, status
-from diskstream.engine.page import Page
+from diskstream.engine.page import FLAG_ROTTEN, POISONED, Page
 from diskstream.engine.segment import open_sealed, read_back, snapshot_copy
 from diskstream.engine.torn import READ_ONLY, Finding, RecoveryReport, fault_of, settle_tail
 from diskstream.errors import CorruptionError, StorageError
@@ -45,7 +45,6 @@ __all__ = [
 
 _Listed = list[tuple[str, tuple[str, int, int] | None]]  # names in a directory, and what they are of a segment
 
-FLAG_ROTTEN = 8
 _LEFT_BEHIND_OFFSET = 1536
 _LEFT_BEHIND = b"DSKNEXT1"
 
@@ -358,7 +357,7 @@ def cure(directory: Path, page: Page, file: LogFileLike, native: Log, options: O
     Raises:
         StorageError: what the others have seen is not all there any more, or cannot be written anew.
     """
-    if not page.ctl.flags & 1:
+    if not page.ctl.flags & POISONED:
         return
     native.scan()
     _rewrite(file, native)

@@ -10,8 +10,8 @@ import pytest
 
 import diskstream
 from diskstream import ChangedError, DiskFullError, EntryID, StorageError, Store, Stream, copying
+from diskstream.engine import opening
 from diskstream.engine.files import Files, LogFileLike
-from diskstream.engine.log import StreamLog
 from diskstream.engine.page import Page
 from tests.engine.children import LIMIT_S, child, until
 from tests.engine.sample import SMALL, files_of, log_of
@@ -311,24 +311,24 @@ def test_who_opens_a_stream_while_a_renaming_of_it_fails_opens_the_same(
 ) -> None:
     # It takes the mark for one of a process that died, and waits for its lock: by then the mark is gone.
     begun = threading.Event()
-    finish = StreamLog._finish_leaving
+    finish = opening._finish_leaving
 
-    def finishing(log: StreamLog, page: Page) -> None:
+    def finishing(directory: Path, files: Files, page: Page) -> None:
         begun.set()
-        finish(log, page)
+        finish(directory, files, page)
 
     def failing() -> Path:
-        opening.start()
+        late.start()
         assert begun.wait(LIMIT_S)
         raise DiskFullError("a name", "write", 28, "No space left on device")
 
-    monkeypatch.setattr(StreamLog, "_finish_leaving", finishing)
+    monkeypatch.setattr(opening, "_finish_leaving", finishing)
     with diskstream.open(tmp_path / "s", **SMALL) as first, diskstream.open(tmp_path / "s", **SMALL) as second:
         first.stream("x").add({"by": 1}, "1-0")
-        opening = threading.Thread(target=lambda: second.stream("x").add({"by": 2}, "2-0"))
+        late = threading.Thread(target=lambda: second.stream("x").add({"by": 2}, "2-0"))
         with pytest.raises(DiskFullError):
             log_of(first).leave(failing, flush=True)
-        opening.join(LIMIT_S)
+        late.join(LIMIT_S)
         first.stream("x").add({"by": 1}, "3-0")
         second.stream("x").add({"by": 2}, "4-0")
         for store in (first, second):
