@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
-from diskstream import columnar
-from diskstream._native import Block, ColumnBatch, Entry, EntryID, check_rows, entry_lists
+from diskstream._native import Block, Entry, EntryID, check_rows, entry_lists
 from diskstream.arguments import check_whole, items_of
+from diskstream.columned import Columned
 from diskstream.commits import AddOptions, Commit, EntryOptions, record_of
 from diskstream.committing import Committing
 from diskstream.counts import block_of, check_count
@@ -28,8 +28,6 @@ from diskstream.wire_adding import WireAdding
 from diskstream.wire_reading import WireReading
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from diskstream.store import Store
 
 __all__ = ["Fields", "Stream"]
@@ -40,7 +38,7 @@ _T = TypeVar("_T")
 _NONE: list[Callable[..., EntryID] | None] = [None]
 
 
-class Stream(Grouped, Committing, Described, Retained, Scanned, WireAdding, WireReading):
+class Stream(Grouped, Columned, Committing, Described, Retained, Scanned, WireAdding, WireReading):
     """A stream of a store, by name: it need not exist yet, and may come and go."""
 
     def __init__(self, store: "Store", name: bytes) -> None:
@@ -338,48 +336,6 @@ class Stream(Grouped, Committing, Described, Retained, Scanned, WireAdding, Wire
 
     def __bool__(self) -> bool:
         return True
-
-    def columns(
-        self,
-        start: IDLike = "-",
-        end: IDLike = "+",
-        *,
-        fields: Sequence[str | bytes] | None = None,
-        duplicates: str = "fail",
-    ) -> columnar.Columns:
-        """A range by columns: numpy arrays of the IDs, and for each field its values. Arguments as for `to_arrow`."""
-        wanted = columnar.field_names(fields)
-        return columnar.as_columns(self._batches(start, end, wanted, duplicates), wanted)
-
-    def to_arrow(
-        self,
-        start: IDLike = "-",
-        end: IDLike = "+",
-        *,
-        fields: Sequence[str | bytes] | None = None,
-        duplicates: str = "fail",
-    ) -> "pa.Table":
-        """A range as an Arrow table: ``id_ms``, ``id_seq``, then each field as binary.
-
-        Args:
-            start, end: as `range`.
-            fields: the fields wanted, in this order; None takes all, in no particular order.
-            duplicates: which value counts where an entry holds a name twice: ``first``, ``last``, or ``fail``.
-
-        Raises:
-            ArgumentError: an entry holds a name twice, `duplicates` being ``fail``; over 10,000 fields, and none named.
-            MissingPackageError: pyarrow is not installed.
-        """
-        wanted = columnar.field_names(fields)
-        return columnar.as_table(self._batches(start, end, wanted, duplicates), wanted)
-
-    def _batches(
-        self, start: IDLike, end: IDLike, wanted: list[bytes] | None, duplicates: str
-    ) -> Iterator[ColumnBatch]:
-        if duplicates not in ("first", "last", "fail"):
-            raise ArgumentError("duplicates must be 'first', 'last' or 'fail'")
-        low, high = parse_start(start), parse_end(end)
-        return self._following(lambda log: reader.columns(log, low, high, wanted, duplicates))
 
     # --- removing -----------------------------------------------------------------------------------------------------
 
