@@ -5,10 +5,8 @@ What a storage says is not believed where it matters: whoever puts a file reads 
 
 from __future__ import annotations
 
-import errno
 import os
 import re
-import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,13 +14,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from diskstream.errors import RemoteError
 from diskstream.object_address import Address, file_systems
+from diskstream.object_on_disk import HALF, Source, make_folders, put_file
 from diskstream.plurals import number_of
-from diskstream.system_calls import give, give_folder
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -31,13 +29,7 @@ __all__ = ["MAX_PATH_CHARS", "Object", "Place", "Source"]
 
 MAX_PATH_CHARS = 512
 _PATH = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
-# What a put writes to on a disk before it has its name; no path of an object looks like it.
-_HALF = re.compile(r"\.[A-Za-z0-9_-][A-Za-z0-9._-]*\.[0-9a-f]{16}\.tmp")
 _AT_ONCE = 1 << 20
-# What is put on a disk is as hidden from others as the store that it comes from.
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-_FILE_MODE, _DIRECTORY_MODE = 0o640, 0o750
-_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EINVAL)
 _ATTEMPTS = 3
 _PAUSE_S = 0.1
 _PATIENCE_S = 20.0  # after so long nothing is tried again
@@ -77,16 +69,6 @@ class Object:
     path: str
     size_bytes: int
     changed_ms: int
-
-
-class Source(Protocol):
-    """What is put: a file, or what reads as one."""
-
-    def seek(self, offset: int, /) -> object:
-        """Goes to a place in it."""
-
-    def read(self, size: int, /) -> bytes:
-        """At most so many bytes, none at the end."""
 
 
 class Place:
@@ -237,7 +219,7 @@ class Place:
         """
         if self.address.scheme == "file":
             with self._telling(f"make the folder {name}"):
-                _make_folders(Path(self._full(name)))
+                make_folders(Path(self._full(name)))
 
     def objects(self, folder: str) -> list[Object]:
         """The objects below a folder, in order of paths; none where there is no such folder.
@@ -280,7 +262,7 @@ class Place:
         found = []
         with self._telling(f"list {folder}"), suppress(FileNotFoundError):
             for each in sorted(Path(self._full(folder)).iterdir()):
-                if _HALF.fullmatch(each.name) and each.is_file() and not each.is_symlink():
+                if HALF.fullmatch(each.name) and each.is_file() and not each.is_symlink():
                     with suppress(FileNotFoundError):  # it has its name now
                         status = each.lstat()
                         found.append(Object(f"{folder}/{each.name}", status.st_size, status.st_mtime_ns // 1_000_000))
@@ -406,27 +388,16 @@ class Place:
         self._call(sink.close)
 
     def _put_file(self, target: Path, path: str, source: Source) -> None:
-        temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
         # Only what is below the folder that was made for all of them: see `check_folder`.
         home = path.partition("/")[0]
         self.check_folder(home)
         with self._telling(f"write {path}"):
             try:
-                _make_folders(target.parent, Path(self.address.root) / home)
-                with os.fdopen(os.open(temporary, _NEW, _FILE_MODE), "wb") as sink:
-                    give(sink.fileno(), temporary)
-                    while data := source.read(_AT_ONCE):
-                        sink.write(data)
-                    sink.flush()
-                    os.fsync(sink.fileno())
-                _name(temporary, target)
+                put_file(target, source, below=Path(self.address.root) / home)
             except FileExistsError:
                 raise RemoteError(self.url, f"{path} is there already", _RUN_AGAIN) from None
             except FileNotFoundError:
                 raise RemoteError(self.url, f"the folder of {path} went while it was written", _MOUNT) from None
-            finally:
-                temporary.unlink(missing_ok=True)
-            _sync(target.parent)
 
     def remove(self, path: str) -> None:
         """Removes an object; one that is gone already is fine.
@@ -444,7 +415,7 @@ class Place:
             RemoteError: the disk refuses, or this is something else.
         """
         folder, _, name = path.rpartition("/")
-        if self.address.scheme != "file" or not _HALF.fullmatch(name):
+        if self.address.scheme != "file" or not HALF.fullmatch(name):
             raise RemoteError(self.url, f"{path[:80]!r} is not what a put left")
         with self._telling(f"remove {path}"):
             Path(self._full(folder), name).unlink(missing_ok=True)
@@ -461,34 +432,6 @@ def _leave(file: Any, afterwards: Callable[[], object] | None = None) -> None:
                 afterwards()
 
     threading.Thread(target=close, name="diskstream-object", daemon=True).start()
-
-
-def _name(temporary: Path, target: Path) -> None:
-    """Gives a file its name, which must be free; also where there are no hard links."""
-    try:
-        os.link(temporary, target)
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        if target.exists():
-            raise FileExistsError(target) from None
-        temporary.rename(target)
-
-
-def _make_folders(folder: Path, below: Path = Path("/")) -> None:
-    missing = [each for each in (folder, *folder.parents) if each.is_relative_to(below) and not each.exists()]
-    for each in reversed(missing):
-        each.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
-        give_folder(each)
-        _sync(each.parent)
-
-
-def _sync(folder: Path) -> None:
-    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
 
 
 def _without_secrets(text: str) -> str:

@@ -63,15 +63,15 @@ def work(path: str, place: str, last: int, back: bool) -> None:
 def killed_putting(path: str, place: str, what: str) -> None:
     """Moves all that may go, and is killed when it has written an object, or a record, that has no name yet."""
     import diskstream
-    from diskstream import objects
+    from diskstream import object_on_disk
 
-    name = objects._name
+    name = object_on_disk._name
 
     def killed(temporary: Path, target: Path) -> None:
         if (target.suffix == ".json") == (what == "its record"):
             os.kill(os.getpid(), signal.SIGKILL)
         name(temporary, target)
 
-    objects._name = killed
+    object_on_disk._name = killed
     with diskstream.open(path, **SMALL) as store:
         move_out(store.stream("x"), place, older_than_ms=0)

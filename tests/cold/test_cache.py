@@ -298,7 +298,7 @@ def test_a_folder_without_hard_links_is_a_place_too(
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
     before = rows(stream)
-    monkeypatch.setattr("diskstream.objects.os.link", link)
+    monkeypatch.setattr("diskstream.object_on_disk.os.link", link)
     move_out(stream, folder_place, older_than_ms=0)
     assert rows(stream) == before
 
