@@ -29,7 +29,7 @@ NAME = "server"
 CLIENTS = 50
 KEY = "bench"
 GROUP = "workers"
-FULL_ENTRIES = 1_000_000
+FULL_ENTRIES = 300_000
 PATIENCE_S = 60.0
 ADD = ("XADD", KEY, "*", "temperature", "19.8")
 # The case, commands before a client reads, the command, what counts, and how many of it make a second or so.
