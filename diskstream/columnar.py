@@ -1,6 +1,6 @@
 """Entries as columns: numpy arrays, and Arrow tables, over the bytes that the native core packed."""
 
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -20,7 +20,7 @@ _ID_COLUMNS = ("id_ms", "id_seq")
 # Milliseconds and sequences of IDs, and the fields by their names.
 _Part: TypeAlias = tuple["pa.Array", "pa.Array", dict[bytes, "pa.Array"]]
 
-__all__ = ["Columns", "as_columns", "as_table", "field_names", "import_arrow"]
+__all__ = ["Columns", "as_columns", "as_table", "field_names", "import_arrow", "named_columns"]
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,22 @@ def import_arrow(wanted_by: str) -> Any:
     return pa
 
 
-def _column_name(name: bytes) -> str:
-    text = name.decode("utf-8", "backslashreplace")
+def named_columns(fields: Iterable[bytes], column_of: Callable[[str], str]) -> list[str]:
+    """What the columns of fields are called: what no text can say is written as an escape, and so may be another's.
+
+    Raises:
+        ArgumentError: two of them would be one column; or what `column_of` raises.
+    """
+    of: dict[str, bytes] = {}
+    for field in fields:
+        name = column_of(field.decode("utf-8", "backslashreplace"))
+        if of.setdefault(name, field) != field:
+            both = f"{of[name]!r} and {field!r}"
+            raise ArgumentError(f"the fields {both} would both be the column {name!r}: leave out one of them")
+    return list(of)
+
+
+def _column_of(text: str) -> str:
     return f"field:{text}" if text in _ID_COLUMNS else text
 
 
@@ -143,7 +157,7 @@ def as_table(batches: Iterable[ColumnBatch], wanted: list[bytes] | None) -> "pa.
     A field that is itself called ``id_ms`` or ``id_seq`` becomes the column ``field:id_ms`` or ``field:id_seq``.
 
     Raises:
-        ArgumentError: there are too many fields, and none are wanted more than others.
+        ArgumentError: there are too many fields, and none are wanted more than others; or two would be one column.
         MissingPackageError: pyarrow is not installed.
     """
     pa = import_arrow("to_arrow()")
@@ -164,4 +178,4 @@ def as_table(batches: Iterable[ColumnBatch], wanted: list[bytes] | None) -> "pa.
         chunks = [fields.get(name, None) for _, _, fields in parts]
         filled = [missing(len(part[0])) if chunk is None else chunk for part, chunk in zip(parts, chunks, strict=True)]
         columns.append(pa.chunked_array(filled, type=pa.binary()))
-    return pa.table(columns, names=[*_ID_COLUMNS, *(_column_name(name) for name in order)])
+    return pa.table(columns, names=[*_ID_COLUMNS, *named_columns(order, _column_of)])

@@ -50,7 +50,8 @@ class Columned:
             duplicates: which value counts where an entry holds a name twice: ``first``, ``last``, or ``fail``.
 
         Raises:
-            ArgumentError: an entry holds a name twice, `duplicates` being ``fail``; over 10,000 fields, and none named.
+            ArgumentError: an entry holds a name twice, `duplicates` being ``fail``; over 10,000 fields, and none named;
+                two fields would be one column: bytes that are no UTF-8 are written as escapes, like ``\\xff``.
             MissingPackageError: pyarrow is not installed.
         """
         wanted = columnar.field_names(fields)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from diskstream.arrow_rows import column_of
 from diskstream.batches import arrow_type, field_list_type
-from diskstream.columnar import import_arrow
+from diskstream.columnar import import_arrow, named_columns
 from diskstream.errors import ArgumentError
 from diskstream.exporting.request import MAX_COLUMNS, Column, ExportRequest
 from diskstream.exporting.span import Span
@@ -49,7 +49,8 @@ class Shape:
             fields += [("id_ms", pa.uint64()), ("id_seq", pa.uint64())]
         if self.columns or self._as_text:
             kinds = [pa.string() if self._as_text else arrow_type(column.kind) for column in self.columns]
-            names = [str(at) for at in range(len(kinds))] if self._as_text else _column_names(self.columns)
+            of_fields = [column.name for column in self.columns]
+            names = [str(at) for at in range(len(kinds))] if self._as_text else named_columns(of_fields, column_of)
             fields += zip(names, kinds, strict=True)
         else:
             fields.append(("fields", field_list_type()))
@@ -82,17 +83,6 @@ class Shape:
 
 def _has_value(values: Any) -> bool:
     return bool(values.null_count < len(values))
-
-
-def _column_names(columns: Sequence[Column]) -> list[str]:
-    """What the columns of fields are called: what no text can say is written as an escape, and so may be another's."""
-    of: dict[str, bytes] = {}
-    for column in columns:
-        name = column_of(column.name.decode("utf-8", "backslashreplace"))
-        if of.setdefault(name, column.name) != column.name:
-            both = f"{of[name]!r} and {column.name!r}"
-            raise ArgumentError(f"the fields {both} would both be the column {name!r}: leave out one of them")
-    return list(of)
 
 
 def names_in_use(store: Store, spans: Sequence[Span]) -> tuple[Column, ...]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import diskstream
 from diskstream import ArgumentError, Columns, InvalidIDError, Store, Stream
 from diskstream._native import ColumnBatch
-from diskstream.columnar import _column_name
+from diskstream.columnar import _column_of, named_columns
 from tests.streams.layers import MAX, MAX_ID, Layered, Pairs, Row, kinds, layered, nth_id, rows, small_store
 
 Table = dict[str, list[Any]]
@@ -42,7 +42,7 @@ def check_columns(columns: Columns, live: list[Row], fields: dict[bytes, list[by
 def check_table(table: pa.Table, live: list[Row], fields: dict[bytes, list[bytes | None]]) -> None:
     table.validate(full=True)
     assert table.column_names[:2] == ["id_ms", "id_seq"]
-    names = [_column_name(name) for name in fields]
+    names = named_columns(fields, _column_of)
     assert sorted(table.column_names[2:]) == sorted(names)
     assert table.schema.types == [pa.uint64(), pa.uint64(), *[pa.binary()] * len(fields)]
     assert table["id_ms"].to_pylist() == [row[0].ms for row in live]
@@ -90,7 +90,7 @@ def test_any_range_of_it_has_the_columns_that_its_entries_have(
     check_table(table, live, wanted)
     if names is not None:
         assert list(columns.fields) == names
-        assert table.column_names[2:] == [_column_name(name) for name in names]
+        assert table.column_names[2:] == named_columns(names, _column_of)
 
 
 @pytest.fixture
@@ -178,6 +178,21 @@ def test_a_field_is_asked_for_by_the_name_that_it_was_added_under(store: Store, 
     assert stream.to_arrow(fields=[name]).column(2).to_pylist() == [b"value"]
     (batch,) = stream.scan(layout="typed", columns=[(name, "string")])
     assert batch.column(3).to_pylist() == ["value"]
+
+
+@pytest.mark.parametrize(
+    ("names", "column"), [([b"\xfe", b"\\xfe"], r"\\\\xfe"), (["id_ms", "field:id_ms"], "field:id_ms")]
+)
+def test_two_fields_that_would_be_one_column_of_a_table_are_refused(
+    store: Store, names: list[str | bytes], column: str
+) -> None:
+    """Arrow has tables of columns of one name, of which a look-up by name gives neither."""
+    stream = store.stream("named")
+    stream.add([(name, at) for at, name in enumerate(names)], "1-1")
+    with pytest.raises(ArgumentError, match=f"the fields b'.*' and b'.*' would both be the column '{column}': leave"):
+        stream.to_arrow()
+    assert stream.to_arrow(fields=names[:1]).column(2).to_pylist() == [b"0"]
+    assert list(stream.columns().fields.values()) == [[b"0"], [b"1"]]
 
 
 @pytest.mark.parametrize("name", [None, True, ["a"], np.int64(5), "\ud800"], ids=repr)

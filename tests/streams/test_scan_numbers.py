@@ -1,7 +1,7 @@
-"""Columns of floating-point numbers: the nearest that there is, however many digits an entry has of it."""
+"""Columns of numbers with fractions: the nearest that there is, however many digits an entry has of it."""
 
 from collections.abc import Sequence
-from decimal import Decimal, localcontext
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 from fractions import Fraction
 from math import inf
 from typing import Any
@@ -67,6 +67,24 @@ def test_a_double_is_what_python_reads(texts: list[str]) -> None:
 @given(st.lists(between_two_singles(), min_size=1, max_size=20))
 def test_a_float_is_rounded_once_and_not_by_way_of_a_double(texts: list[str]) -> None:
     assert parsed(texts, "float") == [nearest_single(text) for text in texts]
+
+
+@st.composite
+def near_decimals(draw: st.DrawFn) -> str:
+    """The same with more digits than a decimal of 38 has, and exponents that may make up for them."""
+    digits = draw(st.one_of(st.text("0123456789", min_size=1, max_size=80), st.integers(1, 60).map(lambda n: "9" * n)))
+    point = draw(st.one_of(st.just(len(digits)), st.integers(0, len(digits))))
+    exponent = draw(st.one_of(st.just(""), st.integers(-80, 40).map(lambda power: f"e{power}")))
+    return f"{draw(st.sampled_from(['', '-']))}{digits[:point]}.{digits[point:]}{exponent}"
+
+
+@given(st.lists(near_decimals(), min_size=1, max_size=20), st.sampled_from([(38, 0), (38, 10), (20, 4), (5, 2)]))
+def test_a_decimal_is_rounded_half_up_and_null_where_it_does_not_fit(texts: list[str], kind: tuple[int, int]) -> None:
+    precision, scale = kind
+    with localcontext(prec=EXACT_DIGITS):
+        rounded = [Decimal(text).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP) for text in texts]
+        wanted = [number if abs(number).scaleb(scale) < 10**precision else None for number in rounded]
+    assert parsed(texts, f"decimal({precision},{scale})") == wanted
 
 
 @pytest.mark.parametrize(

@@ -190,7 +190,8 @@ pub fn decimal(text: &[u8], precision: u8, scale: i8) -> Option<Parsed<i128>> {
     let mut value = 0i128;
     let mut places: Option<i64> = None;
     let (mut seen, mut whole) = (false, true);
-    let mut dropped: Option<i128> = None;
+    // Of digits that are too many to be held, the first may be rounded by, and those before the point count tenfold.
+    let (mut dropped, mut before_point): (Option<i128>, i64) = (None, 0);
     for byte in mantissa {
         match byte {
             b'.' if places.is_none() => places = Some(0),
@@ -202,12 +203,11 @@ pub fn decimal(text: &[u8], precision: u8, scale: i8) -> Option<Parsed<i128>> {
                         value = more;
                         places = places.map(|places| places + 1);
                     }
-                    // Digits behind the point that are too many to be held: the first of them may be rounded by.
-                    None if places.is_some() => {
+                    None => {
                         dropped.get_or_insert(digit);
                         whole &= digit == 0;
+                        before_point += i64::from(places.is_none());
                     }
-                    None => return None,
                 }
             }
             _ => return None,
@@ -216,7 +216,8 @@ pub fn decimal(text: &[u8], precision: u8, scale: i8) -> Option<Parsed<i128>> {
     if !seen {
         return None;
     }
-    let shift = i64::from(scale).checked_sub(places.unwrap_or(0))?.saturating_add(exponent);
+    let places = places.unwrap_or(0) - before_point;
+    let shift = i64::from(scale).checked_sub(places)?.saturating_add(exponent);
     if value != 0 {
         let factor = u32::try_from(shift.unsigned_abs()).ok().and_then(|shift| 10i128.checked_pow(shift));
         value = match (shift >= 0, factor) {
@@ -363,6 +364,24 @@ mod tests {
             assert!(found.is_none_or(|parsed| parsed.whole == whole), "{behind}");
         }
         assert_eq!(decimal(format!("{most}9.5").as_bytes(), 38, 0), None);
+    }
+
+    #[test]
+    fn a_decimal_may_be_written_with_more_digits_than_it_has_behind_its_exponent() {
+        let (most, zeros) = ("99999999999999999999999999999999999998", "0".repeat(50));
+        for (text, value, whole) in [
+            (format!("{most}4e-1"), 98, false),
+            (format!("{most}5e-1"), 99, false),
+            (format!("{most}{zeros}e-50"), 98, true),
+            (format!("{most}{zeros}.5e-50"), 98, false),
+            (format!("{most}49.9e-2"), 98, false),
+        ] {
+            let found = decimal(text.as_bytes(), 38, 0);
+            assert_eq!(found, Some(Parsed { value: 10i128.pow(38) - 100 + value, whole }), "{text}");
+        }
+        assert_eq!(decimal(format!("{most}{zeros}e-49").as_bytes(), 38, 0), None);
+        assert_eq!(decimal(format!("1{zeros}e-48").as_bytes(), 5, 2), Some(Parsed { value: 10_000, whole: true }));
+        assert_eq!(decimal(format!("1{zeros}e-90").as_bytes(), 5, 2), Some(Parsed { value: 0, whole: false }));
     }
 
     #[test]
