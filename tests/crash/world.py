@@ -46,6 +46,9 @@ class StillKeeper(Keeper):
     def rolled(self) -> None:
         """Sealing comes with the next `tick`."""
 
+    def end(self) -> None:
+        """The disk of a simulation goes with its process: nothing of it is to be flushed."""
+
     def stop(self) -> None:
         """There is no thread to end."""
 
