@@ -176,8 +176,8 @@ class Record:
                 if "below" in op.about:
                     below = as_number(op.about["below"])
                     surely = below if op.about["exact"] and not acked else 0
-                else:
-                    below, surely = newest.nth(op.about["keep"], op.latest), 0
+                else:  # by length; what is not acknowledged is passed over, and something newer goes for it
+                    below, surely = NEVER << 64 if acked else newest.nth(op.about["keep"], op.latest), 0
                 trims.append(_Removal(op.begin, end, below, acked, surely))
             elif op.word == "rule":
                 below = newest.nth(op.about["keep"], NEVER)

@@ -16,7 +16,8 @@ from tests.crowd.checker import check
 from tests.crowd.journal import Op, ids_of, packed, read_journals, shown
 from tests.crowd.part import JOURNALS, STORE
 from tests.crowd.play import perform, prepare, survey
-from tests.crowd.scene import Scene, draw, row_of
+from tests.crowd.record import stream_of
+from tests.crowd.scene import GROUPS, Scene, draw, row_of
 from tests.engine.sample import fast_directory
 
 # Nothing is removed in it, so that each entry must be there; and all its kinds of work come to something in this time.
@@ -32,7 +33,23 @@ SECONDS = (2.0, 4.0, 8.0, 16.0, 32.0)
 
 
 def has_needed(ops: Ops) -> bool:
-    return all(len(list(matching(ops, *each))) >= 2 for each in NEEDED)
+    return all(len(list(matching(ops, *each))) >= 2 for each in NEEDED) and bool(acknowledged(ops))
+
+
+def acknowledged(ops: Ops) -> list[int]:
+    """Entries that every group has acknowledged, but for the oldest two of all."""
+    added = (op for op in ops if op.word == "add" and stream_of(op) == "x")
+    oldest = sorted(number for op in added for number in ids_of(op.result.get("ids", "")))[:2]
+    begun = [
+        {
+            number
+            for op in ops
+            if op.word == "ack" and op.about["group"] == group and op.role[0] == "c"
+            for number in ids_of(op.about["ids"])
+        }
+        for group in GROUPS["x"]
+    ]
+    return sorted(set.intersection(*begun) - set(oldest))
 
 
 @pytest.fixture(scope="module")
@@ -362,6 +379,19 @@ def test_a_mistake_in_what_was_noted_is_found(noted: Ops, plant: Callable[[Ops],
     plant(changed)
     faults = check(sorted(changed, key=lambda op: op.begin), told=10**6).faults
     assert any(NOTED[plant] in fault for fault in faults), faults
+
+
+def test_a_trim_by_length_may_pass_over_what_is_not_acknowledged_and_take_something_newer(noted: Ops) -> None:
+    ops = copy.deepcopy(noted)
+    number, ids = acknowledged(ops)[0], ids_of(state(ops)["ids"])
+    end = find(ops, "survey").begin
+    for word in ("survey", "drained"):
+        drop(state(ops, word), ids_of(state(ops, word)["ids"]).index(number))
+    assert any("is gone, and nobody removed it" in fault for fault in check(ops).faults)
+
+    about = {"keep": len(ids) - 1, "ref": "ACKED", "exact": True}
+    ops.append(Op("trimmer", 9, end - 2, "trim", about, end - 1, end - 1, {"count": 1}))
+    assert check(sorted(ops, key=lambda op: op.begin)).faults == []
 
 
 # --- in the store -----------------------------------------------------------------------------------------------------
