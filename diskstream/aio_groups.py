@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 from diskstream._native import Delivery, EntryID
@@ -120,9 +121,12 @@ class Consumer:
         """Takes over pending entries: see `diskstream.Consumer.claim`."""
         return await asyncio.to_thread(lambda: self.sync_consumer.claim(*ids, **options))
 
-    async def autoclaim(self, min_idle_ms: int, start: IDLike = "-", *, count: int = 100) -> AutoClaim:
+    async def autoclaim(
+        self, min_idle_ms: int, start: IDLike = "-", *, count: int = 100, max_bytes: int | None = None
+    ) -> AutoClaim:
         """Takes over what is idle: see `diskstream.Consumer.autoclaim`."""
-        return await asyncio.to_thread(lambda: self.sync_consumer.autoclaim(min_idle_ms, start, count=count))
+        claim = partial(self.sync_consumer.autoclaim, min_idle_ms, start, count=count, max_bytes=max_bytes)
+        return await asyncio.to_thread(claim)
 
     async def claim_ids(self, *ids: IDLike, **options: Any) -> list[EntryID]:
         """The same for the IDs alone: see `diskstream.Consumer.claim_ids`."""

@@ -25,7 +25,7 @@ Claimed = tuple[EntryID, Entry | None, int, int]  # ID, entry, idle before in ms
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimOptions:
-    """The options of XCLAIM and XAUTOCLAIM, checked; `count_up` is false for JUSTID."""
+    """The options of XCLAIM and XAUTOCLAIM, checked; `count_up` is false for JUSTID, `max_bytes` is for XAUTOCLAIM."""
 
     min_idle_ms: int = 0
     idle_ms: int | None = None
@@ -35,6 +35,7 @@ class ClaimOptions:
     last_id: EntryID | None = None
     count_up: bool = True
     count: int = 100
+    max_bytes: int | None = None
     command: str = "XCLAIM"
 
     def __post_init__(self) -> None:
@@ -124,6 +125,7 @@ def autoclaim(
     claimed: list[Claimed] = []
     deleted: list[EntryID] = []
     attempts = count * _ATTEMPTS
+    room = options.max_bytes
     cursor = MIN_ID
     done = False
     while not done:
@@ -140,6 +142,11 @@ def autoclaim(
             if entry is None:
                 deleted.append(entry_id)
             elif not owner or options.min_idle_ms <= 0 or now - delivered_ms >= options.min_idle_ms:
+                if room is not None:
+                    room -= entry.size_bytes
+                    if room < 0 and claimed:
+                        cursor, done = entry_id, True
+                        break
                 claimed.append((entry_id, entry, idle_ms(owner, delivered_ms, now), deliveries))
     records: list[tuple[object, ...]] = []
     if deleted:

@@ -143,25 +143,37 @@ class Consumer:
 
         return self.group._as_consumer(self.name, take)
 
-    def autoclaim(self, min_idle_ms: int, start: IDLike = "-", *, count: int = 100) -> AutoClaim:
-        """Goes through the group's pending entries from `start` on and takes over what is idle, as XAUTOCLAIM."""
-        cursor, claimed, deleted = self._autoclaim(min_idle_ms, start, count, count_up=True)
+    def autoclaim(
+        self, min_idle_ms: int, start: IDLike = "-", *, count: int = 100, max_bytes: int | None = None
+    ) -> AutoClaim:
+        """Goes through the group's pending entries from `start` on and takes over what is idle, as XAUTOCLAIM.
+
+        With `max_bytes` it ends before an entry with which names and values would be more, but for the first.
+
+        Raises:
+            ArgumentError: an argument is out of range, in the words of Redis where it has it.
+        """
+        cursor, claimed, deleted = self._autoclaim(min_idle_ms, start, count, max_bytes, count_up=True)
         return AutoClaim(cursor, self.group._deliveries(claimed), deleted)
 
     def autoclaim_ids(self, min_idle_ms: int, start: IDLike = "-", *, count: int = 100) -> AutoClaimIDs:
         """The same with JUSTID: gives IDs, and does not count as a delivery."""
-        cursor, claimed, deleted = self._autoclaim(min_idle_ms, start, count, count_up=False)
+        cursor, claimed, deleted = self._autoclaim(min_idle_ms, start, count, None, count_up=False)
         return AutoClaimIDs(cursor, [entry_id for entry_id, *_ in claimed], deleted)
 
     def _autoclaim(
-        self, min_idle_ms: int, start: IDLike, count: int, *, count_up: bool
+        self, min_idle_ms: int, start: IDLike, count: int, max_bytes: int | None, *, count_up: bool
     ) -> tuple[EntryID, list[Claimed], list[EntryID]]:
         low = parse_start(start)
         if check_count("COUNT", count) <= 0:
             raise ArgumentError("COUNT must be > 0")
         if count > _MAX_CLAIM_COUNT:
             raise ArgumentError("Insufficient memory, failed allocating transient memory, COUNT too high.")
-        options = ClaimOptions(min_idle_ms=min_idle_ms, count_up=count_up, count=count, command="XAUTOCLAIM")
+        if max_bytes is not None and check_count("max_bytes", max_bytes) <= 0:
+            raise ArgumentError("max_bytes must be > 0")
+        options = ClaimOptions(
+            min_idle_ms=min_idle_ms, count_up=count_up, count=count, max_bytes=max_bytes, command="XAUTOCLAIM"
+        )
 
         def take(log: StreamLog, group: int, consumer: int) -> tuple[EntryID, list[Claimed], list[EntryID]]:
             seen(log, group, consumer)

@@ -11,7 +11,7 @@ from diskstream.commands.id_words import as_end, as_id, as_start
 from diskstream.commands.replies import NIL_ARRAY, Failure, Reply
 from diskstream.commands.stream_adding import ids_with_references
 from diskstream.commands.stream_options import counted_ids
-from diskstream.commands.stream_read_options import FEW, most_bytes, refuse_beyond, reply_bytes
+from diskstream.commands.stream_read_options import FEW, most_bytes, refuse_beyond, reply_bytes, room
 from diskstream.commands.table import Command
 from diskstream.errors import ArgumentError
 from diskstream.group import Group
@@ -156,11 +156,15 @@ def _xautoclaim(caller: Caller, given: list[bytes]) -> Reply:
         else:
             raise Failure(SYNTAX)
     consumer = _group(caller, given[1], given[2]).consumer(given[3])
+    most, max_bytes = most_bytes(caller, count), None
+    if most is not None:  # what a reply has no room for is not claimed: the cursor leads to it
+        entries, max_bytes = room(most)
+        count = min(count, entries)
     try:
         if just_ids:
             ids = consumer.autoclaim_ids(min_idle_ms, start, count=count)
             return [ids.cursor, ids.ids, ids.deleted]
-        found = consumer.autoclaim(min_idle_ms, start, count=count)
+        found = consumer.autoclaim(min_idle_ms, start, count=count, max_bytes=max_bytes)
     except ArgumentError as error:
         raise Failure(f"ERR {error}") from None
     return [found.cursor, found.entries, found.deleted]

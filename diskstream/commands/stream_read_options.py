@@ -27,6 +27,7 @@ __all__ = [
     "parse_read",
     "refuse_beyond",
     "reply_bytes",
+    "room",
 ]
 
 # A count up to this says enough of how large a reply becomes.
@@ -190,13 +191,18 @@ def capped(caller: Caller, asked: ReadOptions) -> ReadOptions:
     most = most_bytes(caller, asked.count)
     if most is None:
         return asked
-    entries = max(FEW, most // _ENTRY_BYTES)
+    entries, of_words = room(most)
     return replace(
         asked,
         count=None if asked.count is None else min(asked.count, entries),
         max_count=_least(asked.max_count, entries),
-        max_bytes=_least(asked.max_bytes, max(1, int(most * _OF_WORDS))),
+        max_bytes=_least(asked.max_bytes, of_words),
     )
+
+
+def room(most: int) -> tuple[int, int]:
+    """For how many entries a reply of so many bytes has room, and for how many bytes of their names and values."""
+    return max(FEW, most // _ENTRY_BYTES), max(1, int(most * _OF_WORDS))
 
 
 def _least(given: int | None, most: int) -> int:

@@ -121,6 +121,30 @@ def test_replies_of_small_entries_are_within_the_limit_as_they_are_sent(tmp_path
         assert server.counts.output_limit == 0
 
 
+def test_a_claim_in_passing_takes_no_more_than_a_reply_has_room_for_and_its_cursor_leads_to_the_rest(
+    tmp_path: Path,
+) -> None:
+    """A COUNT of a million took all that was pending into memory, and the client was closed for the reply."""
+    with serving(tmp_path / "store", client_output_buffer_limit=8 << 20) as server, Client.to(server) as client:
+        with diskstream.open(tmp_path / "store") as store:
+            stream = store.stream("s")
+            ids = stream.add_many([{"n": bytes(8000)}] * 2100)
+            assert len(stream.group("g", start="0").consumer("a").read(count=2100)) == 2100
+        claimed: list[bytes] = []
+        cursor, rounds = b"-", 0
+        while cursor != b"0-0":
+            cursor, found, gone = client.call("XAUTOCLAIM", "s", "g", "b", 0, cursor, "COUNT", 1_000_000)
+            claimed += [entry_id for entry_id, _ in found]
+            assert dict(client.call("XPENDING", "s", "g")[3]).get(b"b") == b"%d" % len(claimed)
+            rounds += 1
+        assert claimed == [str(entry_id).encode() for entry_id in ids]
+        assert rounds == 3
+        client.call("CONFIG", "SET", "client-output-buffer-limit", f"normal {3 << 20} 0 0")
+        cursor, found, gone = client.call("XAUTOCLAIM", "s", "g", "c", 0, "-", "COUNT", 1_000_000, "JUSTID")
+        assert ([*found, cursor], gone) == (claimed[:1537], [])
+        assert server.counts.output_limit == 0
+
+
 def test_the_query_limit_closes(tmp_path: Path) -> None:
     settings = {"client_query_buffer_limit": 1 << 20}
     with serving(tmp_path / "store", **settings) as server, Client.to(server) as client:
