@@ -115,6 +115,8 @@ class RestorePlan:
         entries: of the stream, or of the range.
         key_is: what Redis says of the key: "none", "stream", "list", ...
         would: "restore", "replace" what is there, "leave" what holds the same entries already, or be "refused".
+        key_entries: of a stream that is there.
+        key_last_id: its greatest ID, added or set.
     """
 
     stream: bytes
@@ -122,3 +124,5 @@ class RestorePlan:
     entries: int
     key_is: str
     would: str
+    key_entries: int | None = None
+    key_last_id: EntryID | None = None

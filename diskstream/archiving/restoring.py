@@ -208,12 +208,15 @@ class _Restore:
     def plan(self, *, replace: bool) -> RestorePlan:
         wanted = self._stream.digest(self._start, self._end)
         kind = self._server.kind(self._key)
+        there = self._server.stream(self._key) if kind == "stream" else None
         return RestorePlan(
             self._stream.name,
             self._key,
             wanted.entries,
             kind,
             self._would(kind, wanted, replace=replace and not self._server.facts.is_ours),
+            key_entries=None if there is None else there.length,
+            key_last_id=None if there is None else there.last_id,
         )
 
     def _would(self, kind: str, wanted: Digest, *, replace: bool) -> str:

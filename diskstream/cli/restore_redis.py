@@ -20,6 +20,8 @@ from diskstream.cli.output import attributes, text, write_json
 from diskstream.copying import is_unfinished
 from diskstream.plurals import number_of, rate_of
 
+_SHOWN = 10  # of keys that would be replaced
+
 
 def restore_to_redis(
     directory: Path,
@@ -49,15 +51,12 @@ def restore_to_redis(
             keys = {name: name if key is None else key for name in wanted}
             if dry_run:
                 plans = _planned(store, server, keys, asked, as_json=as_json)
-                _say_plans(plans, len(wanted), as_json=as_json)
+                _say_plans(store, plans, len(wanted), as_json=as_json)
                 return
-            taken = (
-                [each for each in keys.values() if server.kind(each) != "none"]
-                if replace and not server.facts.is_ours
-                else []
-            )
-            if taken:
-                ask(f"Replace {', '.join(map(text, taken[:10]))} in {server.shown}?", force=force)
+            taken = [each for each in keys.items() if replace and server.kind(each[1]) != "none"]
+            if taken and not server.facts.is_ours:
+                shown = (_to_be_replaced(store.stream(name), server, there) for name, there in taken[:_SHOWN])
+                ask(f"Replace {', '.join(shown)} in {server.shown}?", force=force)
             refused = 0
             with stopped_by_signals() as stop, archive_progress() as progress:
                 for name in wanted:
@@ -78,6 +77,19 @@ def restore_to_redis(
             server.close()
     if refused:
         raise Failure(f"{refused:,} of {number_of(len(wanted), 'stream was', 'streams were')} not restored: see above")
+
+
+def _to_be_replaced(stream: diskstream.Stream, server: Server, key: bytes) -> str:
+    kind = server.kind(key)
+    facts = server.stream(key) if kind == "stream" else None
+    what = f"a {kind}" if facts is None else _held(facts.length, facts.last_id, stream)
+    return f"{text(key)} ({what})"
+
+
+def _held(entries: int, last_id: diskstream.EntryID, stream: diskstream.Stream) -> str:
+    """What goes with a key, and whether it has been added to since what takes its place was copied."""
+    newer = f", newer than the store's, {stream.last_id()}" if last_id > stream.last_id() else ""
+    return f"{number_of(entries, 'entry')}, the last ID {last_id}{newer}"
 
 
 def _planned(
@@ -127,15 +139,17 @@ def _write_refused(name: bytes, key: bytes, error: diskstream.DiskstreamError) -
     write_json({"stream": name, "key": key, "error": for_command(str(error)), "hint": getattr(error, "hint", None)})
 
 
-def _say_plans(plans: list[RestorePlan], asked: int, *, as_json: bool) -> None:
+def _say_plans(store: diskstream.Store, plans: list[RestorePlan], asked: int, *, as_json: bool) -> None:
     for plan in plans:
         if as_json:
             write_json(plan)
             continue
-        size, key = number_of(plan.entries, "entry"), text(plan.key)
+        size, key, goes = number_of(plan.entries, "entry"), text(plan.key), ""
+        if plan.key_entries is not None and plan.key_last_id is not None:
+            goes = f": {_held(plan.key_entries, plan.key_last_id, store.stream(plan.stream))}"
         said = {
             "restore": f"would restore {size} to {key}",
-            "replace": f"would restore {size} to {key}, in the place of the {plan.key_is} that is there",
+            "replace": f"would restore {size} to {key}, in the place of the {plan.key_is} that is there{goes}",
             "leave": f"would leave {key} as it is: it holds that already, {size}",
             "refused": f"would be refused: {key} is there, a {plan.key_is}, and holds something else",
         }

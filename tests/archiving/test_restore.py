@@ -191,6 +191,8 @@ def test_dry_run_and_misuse(world: World) -> None:
         "entries": 48,
         "key_is": "none",
         "would": "restore",
+        "key_entries": None,
+        "key_last_id": None,
     }
     assert not world.client.exists("s")
     world.run("restore", "--to", world.url, "--dir", str(world.directory), "--key", "x", code=2)
