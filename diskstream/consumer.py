@@ -73,7 +73,8 @@ class Consumer:
 
     def _read(self, after: IDLike, wanted: Wanted, turn: Turn | None = None) -> list[Delivery]:
         stream = self.group.stream
-        found = read_groups(stream._store, {stream.name: (self.group, after)}, self.name, wanted, turn)
+        owners, looked = {stream.name: (self.group, after)}, turn is not None  # who stands in the queue has looked
+        found = read_groups(stream._store, owners, self.name, wanted, turn, looked=looked)
         return found.get(stream.name, [])
 
     # --- claiming -----------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -227,3 +228,22 @@ def test_more_waiters_than_there_are_places_are_served_all_the_same(tmp_path: Pa
         for thread in threads:
             thread.join(LIMIT_S)
         assert sorted(got) == ids
+
+
+@pytest.mark.parametrize("count", [1, None])
+def test_who_is_deleted_while_he_waits_is_made_again_by_an_entry_alone(tmp_path: Path, count: int | None) -> None:
+    with opened(tmp_path) as (_, stream, group):
+        group.create_consumer("c")  # else the wait itself makes it, and goes another way from then on
+        given: list[EntryID] = []
+        waiter = threading.Thread(
+            target=lambda: given.extend(each.id for each in group.consumer("c").read(count=count, block=LIMIT_S))
+        )
+        waiter.start()
+        until(lambda: waiting_now(group) == 1)
+        group.delete_consumer("c")
+        time.sleep(0.5)  # whoever waits looks again by then
+        assert group.consumers() == []
+        ids = added(stream)
+        waiter.join(LIMIT_S)
+        assert given == ids
+        assert [(each.name, each.pending) for each in group.consumers()] == [(b"c", 1)]
