@@ -93,10 +93,16 @@ def create_group(
 
 def group_infos(log: StreamLog, only: int | None = None) -> list[GroupInfo]:
     """All groups of a stream, in byte order of their names; or `only` the one of this number."""
-    first = reader.first_id(log)
+    (first, is_live), most = reader.first_known(log), None
+    if not is_live:
+        # What was trimmed from there on is nobody's lag. Whether a group stands before the oldest entry is not known:
+        # if so, its lag is all there is, and else it is no more than that.
+        first, most = first.next() or first, log.native.counters()[0]
     found = []
     for number, name, last, _, consumers, pending, refused in log.native.groups(only):
         read, lag = log.native.progress(number, first)
+        if lag is not None and most is not None:
+            lag = min(lag, most)
         found.append(GroupInfo(name, consumers, pending, last, read, lag, refused))
     return found
 

@@ -30,6 +30,7 @@ __all__ = [
     "find_many",
     "first_entry",
     "first_id",
+    "first_known",
     "last_entry",
     "last_id",
     "length",
@@ -312,17 +313,22 @@ def first_id(log: StreamLog) -> EntryID:
     Where the oldest segment was trimmed in part, and has been moved away, it is the first ID that was ever in it: no
     storage is asked for that.
     """
+    return first_known(log)[0]
+
+
+def first_known(log: StreamLog) -> tuple[EntryID, bool]:
+    """The same, and whether it is that of a live entry: else its own entry is gone, and the oldest one is behind it."""
     found = log.native.first_id()
     if found is not None:
-        return found
+        return found, True
     version = log.native.version
     if log.first_seen is None or log.first_seen[0] != version:
         views = log.segments.views()
         if views and log.segments.is_away(views[0]):
-            return views[0].first
+            return views[0].first, False
         entry = first_entry(log)
         log.first_seen = (version, EntryID(0, 0) if entry is None else entry.id)
-    return log.first_seen[1]
+    return log.first_seen[1], True
 
 
 def find_many(log: StreamLog, ids: list[EntryID]) -> dict[EntryID, Entry]:

@@ -224,6 +224,28 @@ def test_nothing_below_the_first_entry_is_pending_though_the_trim_ends_within_wh
         assert there.group("g", create=False).pending().total == 29
 
 
+# Where groups begin, and how many entries there were up to there, where they say so: before the first entry that is
+# left, which is 10-0, and behind it.
+STARTS = {"a": ("0", None), "b": ("1-0", None), "c": ("4-0", 4), "d": ("9-0", 9), "e": ("12-0", 12), "f": ("60-0", 60)}
+
+
+def test_what_was_trimmed_of_a_segment_that_is_away_is_no_groups_lag(
+    stream: Stream, folder_place: str, tmp_path: Path
+) -> None:
+    for name, (start, read) in STARTS.items():
+        stream.group(name, start=start, entries_read=read)
+    assert len(stream.group("a").consumer("b").read(count=5)) == 5
+    assert stream.trim(minid="10-0") == 9
+    assert [group.lag for group in stream.groups()] == [191, 191, 191, 191, 188, 140]
+    move_out(stream, folder_place, older_than_ms=0)
+    with opened(tmp_path / "store") as other:
+        there = other.stream("x")
+        assert [group.lag for group in there.groups()] == [191, 191, 191, 191, 188, 140]
+        assert there.group("a", create=False).info().lag == 191
+        assert len(there.group("a").consumer("b").read(count=5)) == 5
+        assert there.group("a").info().lag == 186
+
+
 # --- what goes wrong on the way ---------------------------------------------------------------------------------------
 
 
