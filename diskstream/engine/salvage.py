@@ -179,7 +179,8 @@ class _Salvage:
         self.places = Places(source.directory, source.number)
         self.groups = GroupsBehind(image.native, self.result.notes)
         self.broken = False
-        if not (source.data and source.is_certain):
+        # What is made from files is of an older copy: what was set since then, or taken away, is not known.
+        if not (source.data and source.is_certain) or source.is_from_files:
             self.groups.doubt_rule()
         self._held: list[tuple[Frame, bytes]] = []
         self._open: list[Loss] = []
@@ -196,10 +197,11 @@ class _Salvage:
         assert snapshot is not None
         at = start = source.start
         if source.is_from_files:
+            # What groups did since the older copy is lost, though frames of this log may apply to it as they are.
             self.places.distrust()
-        if not source.is_certain:
             self.broken = True
             self.groups.begin()
+        if not source.is_certain:
             self.places.lose(None)
         known: int | None = snapshot.lsn  # up to which frame it is said what became of it
         for piece in walk(source.data, source.salt, start, snapshot.lsn, str(source.path)):

@@ -1,8 +1,8 @@
 """What a log begins with where its own header or snapshot are damaged, or the file is missing altogether.
 
-The snapshot stands a second time in the footer of the sealed predecessor. Where that is gone too, an older copy and the
-files on disk say what the stream holds: nothing that can be read is left out, so what was deleted or trimmed since the
-older copy is there again.
+The snapshot stands a second time in the footer of the sealed predecessor; one that is not sealed yet leads to it by its
+frames. Where that is gone too, an older copy and the files on disk say what the stream holds: nothing that can be read
+is left out, so what was deleted or trimmed since the older copy is there again.
 """
 
 import contextlib
@@ -21,6 +21,7 @@ from diskstream.engine.layouts import AUDIT_HEADER, FRAME_HEADER, LOG_HEADER, SE
 from diskstream.engine.losses import Loss
 from diskstream.engine.salvage import Source
 from diskstream.engine.salvage_nodes import Salvaged, salvage_sealed, segment_meta
+from diskstream.engine.salvage_rolled import snapshot_behind
 from diskstream.engine.snapshots import Meta, Snapshot, read_snapshot
 from diskstream.engine.wire import WireError
 from diskstream.errors import CorruptionError
@@ -79,6 +80,9 @@ def source_of(directory: Path, number: int, *, missing: bool, successor_lost: bo
             path, frame, "the active log is missing: all that was added or changed in it, groups too, is lost"
         )
         return _source(directory, number, data, None, _resalted(frame), start=size, notes=notes, losses=[loss])
+    rolled = None if missing else _from_rolled(directory, number, data, salt, own, notes=notes)
+    if rolled is not None:
+        return replace(rolled, successor_lost=successor_lost)
     made = _from_files(directory, number, data, salt, own, copies=copies, notes=notes, missing=missing)
     return replace(made, successor_lost=successor_lost)
 
@@ -195,6 +199,21 @@ def _first_frame(data: bytes, salt: int | None) -> Frame | None:
         if not isinstance(piece, Gap):
             return piece
     return None
+
+
+def _from_rolled(
+    directory: Path, number: int, data: bytes, salt: int | None, own: Frame | None, *, notes: list[str]
+) -> Source | None:
+    """The same of the rolled log before it, where all frames of that are there."""
+    first = _first_frame(data, salt)
+    head = data[LOG_HEADER_BYTES : LOG_HEADER_BYTES + FRAME_HEADER.size]
+    frame = snapshot_behind(directory, number, own, head, first)
+    if not frame:
+        return None
+    start = own.end if own is not None else LOG_HEADER_BYTES if first is None else first.offset
+    before = names.log_name(number - 1)
+    said = [*notes, f"the snapshot of the log was damaged, and is made anew from what led to it in {before}"]
+    return _source(directory, number, data, salt, frame, start=start, notes=said, losses=[])
 
 
 def _from_files(

@@ -1,0 +1,94 @@
+"""The snapshot of the active log is damaged, and the log before it is not sealed yet: no copy, but it leads there."""
+
+from pathlib import Path
+
+import pytest
+
+import diskstream
+from diskstream import Commit, RetentionRule, Store
+from diskstream.engine.layouts import ENTRIES, FRAME_HEADER
+from tests.repair.test_cases import flip, folder, frames, repair
+
+SNAPSHOT = 4096
+SEEN = ("0-5", "0-6", "0-7")
+
+
+def opened(path: Path) -> Store:
+    return diskstream.open(path, seal="manual", segment_bytes=8192, retention_interval_ms=0)
+
+
+def fill(store: Store, path: Path, number: int) -> None:
+    """Adds entries until the log of that number begins."""
+    stream = store.stream("s")
+    while not (folder(path) / f"{number:08d}.log").exists():
+        stream.add({"pad": "." * 240}, "0-*")
+
+
+def build(path: Path) -> tuple[Path, Path]:
+    """A stream of which much is changed in the log before the active one. Both logs."""
+    with opened(path) as store:
+        stream = store.stream("s")
+        stream.add({"n": "1"}, "0-1")
+        group = stream.group("g", start="0")
+        group.consumer("a").read(count=1)
+        stream.set_retention(max_entries=5)
+        fill(store, path, 2)
+        stream.clear_retention()
+        stream.delete("0-3")
+        stream.add_many([{"n": "2"}], ids=["0-1000"], commit=Commit(b"w", 1, 0))
+        group.consumer("a").read(count=5)
+        group.ack("0-1", "0-2", "0-4")
+        stream.add({"n": "3"}, "0-1001")
+        fill(store, path, 3)
+        group.consumer("a").read(count=2)
+    before, log = sorted(folder(path).glob("*.log"))[-2:]
+    assert before.name == "00000002.log"
+    return before, log
+
+
+def state(path: Path) -> tuple[object, ...]:
+    with opened(path) as store:
+        assert store.verify().ok
+        stream = store.stream("s")
+        group = stream.group("g", create=False)
+        pending = [(str(row.id), row.consumer, row.deliveries) for row in group.pending_range(count=100)]
+        counters = stream.info().entries_added, stream.info().max_deleted_entry_id, stream.last_id()
+        again = stream.add_many([{"n": "2"}], commit=Commit(b"w", 1, 0))
+        return list(stream.range()), counters, stream.retention, group.info(), pending, again
+
+
+@pytest.mark.parametrize("at", [FRAME_HEADER.size + 20, 9], ids=["payload", "header"])
+def test_nothing_is_lost_with_the_snapshot_where_the_log_before_it_is_whole(tmp_path: Path, at: int) -> None:
+    """A rule that was taken away there was in force again, by which entries went; what was deleted was there again."""
+    _, log = build(tmp_path)
+    before = state(tmp_path)
+    flip(log, SNAPSHOT + at)
+    report = repair(tmp_path)
+    assert report.losses == []
+    assert any("made anew from what led to it in 00000002.log" in note for note in report.notes)
+    assert state(tmp_path) == before
+    assert before[2] is None
+
+
+def test_an_earlier_end_of_the_log_before_is_not_taken_for_it(tmp_path: Path) -> None:
+    before, log = build(tmp_path)
+    last = [frame for frame in frames(before) if frame.kind == ENTRIES][-1]
+    flip(before, last.offset + FRAME_HEADER.size + 3)
+    flip(log, SNAPSHOT + FRAME_HEADER.size + 20)
+    notes = repair(tmp_path).notes
+    assert not any("what led to it" in note for note in notes)
+
+
+def test_where_neither_is_whole_no_rule_comes_back_and_nothing_is_lost_to_groups(tmp_path: Path) -> None:
+    """What a group was given in the log before was neither pending nor to be given: frames applied as they were."""
+    before, log = build(tmp_path)
+    bad = next(frame for frame in frames(before) if frame.kind == ENTRIES)
+    flip(before, bad.offset + FRAME_HEADER.size + 3)
+    flip(log, SNAPSHOT + FRAME_HEADER.size + 20)
+    notes = repair(tmp_path).notes
+    assert any(str(RetentionRule(max_entries=5).packed.decode()) in note and "taken away" in note for note in notes)
+    with opened(tmp_path) as store:
+        stream = store.stream("s")
+        assert stream.retention is None
+        pending = {str(row.id) for row in stream.group("g", create=False).pending_range(count=100)}
+        assert set(SEEN) <= pending
