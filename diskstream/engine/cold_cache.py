@@ -136,6 +136,8 @@ class ColdCache:
         return fd
 
     def _kept(self, stub: Stub) -> int | None:
+        if self._folder is None:
+            return None  # as in a repair, which asks no storage: `folder` says so
         path = self._path(stub)
         try:
             fd = opened(path, os.O_RDONLY | os.O_NOFOLLOW)

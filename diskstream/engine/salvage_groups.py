@@ -188,8 +188,12 @@ class GroupsBehind:
             if group not in known:
                 continue
             ended, given = self._ended.get(group, set()), 0
+            back = _before_away(directory, self._native, ranges)
+            if back is not None:
+                yield self._put_back(group, known[group], back)
+            end = _LAST if back is None else _behind(back)
             for before, until in ranges:
-                ids = _ids_between(directory, image, options, before, until)
+                ids = _ids_between(directory, image, options, before, min(until, end))
                 for part in _parts(entry_id for entry_id in ids if entry_id not in ended):
                     found = self._native.find_pending(group, [EntryID(*entry_id) for entry_id in part])
                     free = tuple(entry_id for entry_id, row in zip(part, found, strict=True) if row is None)
@@ -210,6 +214,15 @@ class GroupsBehind:
                 what = f"that group {name} may have been given"
                 said = number_of(given, f"entry {what} is", f"entries {what} are")
                 self._notes.append(f"{said} pending again")
+
+    def _put_back(self, group: int, known: bytes, back: ID) -> bytes:
+        """The record that lets a group be given all behind an ID again: what lies there nobody here can name."""
+        name = known.decode("utf-8", "backslashreplace")
+        self._notes.append(
+            f"group {name} is given what follows {EntryID(*back)} once more: it may have been given entries that are "
+            "in object storage, which is not asked"
+        )
+        return put_record(Record("position", group, last=back))
 
     def _next_refusal(self, group: int) -> int:
         rows = self._native.pending_rows(group, _BY_TIME, (0, 0, 0), (_OWNED, 0, 0), None, 1 << 30)
@@ -310,8 +323,7 @@ def _until(record: Record) -> ID | None:
         return min(record.ids, default=None)
     if record.kind != "position":  # set by hand, or by a read that wants no acknowledgement
         return None
-    following = EntryID(*record.last).next()
-    return _LAST if following is None else (following.ms, following.seq)
+    return _behind(record.last)
 
 
 def _parts(ids: Iterator[ID]) -> Iterator[list[ID]]:
@@ -334,6 +346,28 @@ def _salvaged_ids(directory: Path, view: SegmentView) -> Iterator[EntryID]:
         found.place(view.entries, view.first, view.last)
         for piece in found.pieces:
             yield from (entry.id for entry in found.block(piece, view).entries())
+
+
+def _behind(entry_id: ID) -> ID:
+    following = EntryID(*entry_id).next()
+    return _LAST if following is None else (following.ms, following.seq)
+
+
+def _before_away(directory: Path, native: Log, ranges: list[tuple[ID, ID]]) -> ID | None:
+    """The ID before the first entries of some ranges that are in object storage; None where none are there.
+
+    A range leaves out both of its ends.
+    """
+    found: list[ID] = []
+    for view in native.segments():
+        key = view.number, view.generation
+        here = names.segment_path(directory, *key), *([] if key[1] else [names.log_path(directory, key[0])])
+        if not view.live or any(map(looks.is_there, here)) or not looks.is_there(names.cold_path(directory, *key)):
+            continue
+        start = view.first.prev() or EntryID(0, 0)
+        first, last = (view.first.ms, view.first.seq), (view.last.ms, view.last.seq)
+        found += [max(before, (start.ms, start.seq)) for before, until in ranges if before < last and first < until]
+    return min(found, default=None)
 
 
 def _ids_between(directory: Path, image: ImageLike, options: Options, before: ID, until: ID) -> Iterator[ID]:

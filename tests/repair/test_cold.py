@@ -11,7 +11,7 @@ import diskstream
 from diskstream import Repair
 from diskstream.cli import main
 from diskstream.cold import adopt, move_out
-from diskstream.engine.layouts import FRAME_HEADER, REPLACE
+from diskstream.engine.layouts import FRAME_HEADER, GROUPS, REPLACE
 from tests.cold.world import ENTRIES, filled, opened, where
 from tests.repair.test_cases import flip, frames
 
@@ -231,3 +231,28 @@ def test_a_compacted_segment_that_is_away_is_found_where_the_frame_that_lists_it
     with opened(tmp_path / "s", create=False) as again:
         assert {entry.id for entry in again.stream("x").range()} >= set(left)
         assert again.verify(cold=True).ok
+
+
+def test_what_a_group_may_have_been_given_of_what_is_away_it_is_given_again(store: Path) -> None:
+    """The repair ended with an AssertionError, always: no log was made anew that way."""
+    with opened(store) as made:
+        stream = made.stream("x")
+        group = stream.group("g", start="0")
+        group.ack(*[entry.id for entry in group.consumer("a").read(count=5)])
+        group.consumer("a").read(count=20)  # the frame of this one is damaged
+        group.ack(*[entry.id for entry in group.consumer("a").read(count=5)])
+    log = max(folder(store).glob("*.log"))
+    bad = [frame for frame in frames(log) if frame.kind == GROUPS][-3]
+    flip(log, bad.offset + FRAME_HEADER.size + 3)
+    (planned,) = diskstream.repair(store, dry_run=True)
+    report = repaired(store)
+    assert (planned.actions, planned.notes) == (report.actions, report.notes)
+    assert any("group g is given what follows 5-0 once more" in note for note in report.notes)
+    with opened(store, create=False) as again:
+        stream = again.stream("x")
+        assert again.verify(cold=True).ok
+        group = stream.group("g", create=False)
+        pending = {row.id.ms for row in group.pending_range(count=1000)}
+        given = {entry.id.ms for entry in group.consumer("b").read(count=1000)}
+        assert given | pending >= set(range(6, ENTRIES + 1))
+        assert {row.id.ms for row in group.pending_range(count=1000)} == given
