@@ -26,7 +26,7 @@ class GroupInfo:
         consumers: how many it has.
         pending: entries delivered and not acknowledged.
         last_delivered_id: what comes after it is new.
-        entries_read: entries of the stream up to there; None where a deletion makes it unknown.
+        entries_read: entries of the stream up to there; None where a deletion makes it unknown, or what a repair lost.
         lag: entries that are still to be delivered; None where that is unknown, and below zero where `entries_read` was
             set to more than there were, as in Redis.
         refused: of the pending entries, those that nobody has since they were given back (XNACK).

@@ -21,6 +21,7 @@ from diskstream._native import Block, NodeCache, RowSegment, SealedSegment, Seal
 from diskstream.engine import audit, cold, looks, names, quarantine, recovery, spare
 from diskstream.engine.files import Files, LogFileLike, open_regular, size_of, unless_done
 from diskstream.engine.frames import read_all
+from diskstream.engine.giving_way import give_way
 from diskstream.engine.log import StreamLog
 from diskstream.engine.losses import Loss
 from diskstream.engine.misplaced import Misplaced, active_in
@@ -382,7 +383,7 @@ class _StreamRepair:
         if there:
             self._keep(path)
         self._note_down()
-        self._replace(log, view, view.emptied())
+        give_way(log, view, view.emptied())
         if there:
             self.files.unlink(path)
             self.files.sync_dir(self.directory)
@@ -410,9 +411,9 @@ class _StreamRepair:
         written = self._write_segment(log, view, blocks, copy, target)
         self._note_down()
         if written is None:  # what can be read was deleted or trimmed anyway
-            self._replace(log, view, view.emptied())
+            give_way(log, view, view.emptied())
         else:
-            self._replace(log, view, SegmentView.compacted([view], [view], written))
+            give_way(log, view, SegmentView.compacted([view], [view], written))
         self.files.unlink(path)
         self.files.sync_dir(self.directory)
 
@@ -437,7 +438,7 @@ class _StreamRepair:
         self._note_down()
         if not made.is_exact:
             output = view.emptied() if written is None else SegmentView.compacted([view], [view], written)
-            self._replace(log, view, output)
+            give_way(log, view, output)
         return True
 
     def _write_segment(
@@ -482,14 +483,6 @@ class _StreamRepair:
                 str(target), "sealed segment", 0, f"the {number_of(sealer.entries, 'entry')} just written", "fewer"
             )
         return written
-
-    @staticmethod
-    def _replace(log: StreamLog, view: SegmentView, output: SegmentView) -> None:
-        with log.locked():
-            log.prepare()
-            log.retry(lambda: log.native.replace([view.number], output), held=True)
-        log.flush()
-        log.segments.forget(view.number, view.generation)
 
     def _copy_of_snapshot(self, active: int) -> None:
         path = names.state_path(self.directory, active)

@@ -179,6 +179,7 @@ class _Salvage:
         self.places = Places(source.directory, source.number)
         self.groups = GroupsBehind(image.native, self.result.notes)
         self.broken = False
+        self.uncounted: ID | None = None  # from where on entries are lost that groups may have counted
         # What is made from files is of an older copy: what was set since then, or taken away, is not known.
         if not (source.data and source.is_certain) or source.is_from_files:
             self.groups.doubt_rule()
@@ -201,6 +202,7 @@ class _Salvage:
             self.places.distrust()
             self.broken = True
             self.groups.begin()
+            self._uncount((0, 0))
         if not source.is_certain:
             self.places.lose(None)
         known: int | None = snapshot.lsn  # up to which frame it is said what became of it
@@ -280,11 +282,16 @@ class _Salvage:
             known = "nothing says how much follows" if gap.lost is None else number_of(gap.lost, "frame")
             loss.what = f"damaged: {known}; entries, deletes, trims and changes of groups in them are lost"
             loss.first = after(last)
+            following = EntryID(*last).next() or EntryID(*last)
+            self._uncount((following.ms, following.seq))
             self.places.lose(None)
             self._open.append(loss)
         else:
             self._lose_frame(header, loss, last)
         self.result.losses.append(loss)
+
+    def _uncount(self, first: ID) -> None:
+        self.uncounted = first if self.uncounted is None else min(self.uncounted, first)
 
     def _lose_frame(self, header: Frame, loss: Loss, last: ID) -> None:
         """One frame whose header is sound: it says what is lost."""
@@ -292,6 +299,7 @@ class _Salvage:
         if header.kind == ENTRIES:
             loss.what, loss.entries = f"a damaged frame of {number_of(header.entries, 'entry')}", header.entries
             loss.first = str(EntryID(*max(header.first, last)))
+            self._uncount(header.first)
             self.places.lose(header.entries)
             self._open.append(loss)
             return
@@ -358,6 +366,7 @@ class _Salvage:
             if frame.kind != ENTRIES:
                 continue
             if frame in refused:
+                self._uncount(frame.first)
                 self.places.lose(frame.entries)
             else:
                 self.places.keep(frame.entries, before)
@@ -407,7 +416,7 @@ def rebuild(source: Source, options: Options) -> Rebuilt:
             image.publish()
             for payload in salvage.groups.give_back(source.directory, image, options):
                 image.put([(_made(GROUPS, source.now_ms), payload)])
-        for payload in salvage.groups.end_rule():
+        for payload in [*salvage.groups.end_counts(salvage.uncounted), *salvage.groups.end_rule()]:
             image.put([(_made(GROUPS, source.now_ms), payload)])
         frontier = slot["frontier"]
         if result.losses or source.slot is None:

@@ -171,6 +171,18 @@ class GroupsBehind:
 
     # --- at the end ---------------------------------------------------------------------------------------------------
 
+    def end_counts(self, first: ID | None) -> Iterator[bytes]:
+        """Records that take away how many entries groups have read, where they may have counted lost ones.
+
+        The stream does not count these any more: the lag would be wrong by them, and perhaps below zero, for good.
+
+        Args:
+            first: the least ID that may be lost; None where no entries are.
+        """
+        for number, _, last, read, *_ in self._native.groups():
+            if first is not None and read is not None and (last.ms, last.seq) >= first:
+                yield put_record(Record("position", number, last=(last.ms, last.seq)))
+
     def end_rule(self) -> Iterator[bytes]:
         """A record that takes the rule of retention away where it is not certain: nothing goes by it on inference."""
         value = self._native.setting(_RETENTION)
