@@ -39,6 +39,8 @@ def snapshot_behind(directory: Path, number: int, own: Frame | None, head: bytes
     if made is None:
         return b""
     # Frames that are missing at the end of the log before would make it an earlier state.
+    if own is None and first is None:  # nothing but the log before tells what it was
+        return frame if recovery.is_left_behind(path) else b""
     if own is None:
         return frame if first is not None and first.lsn == made.lsn + 1 else b""
     if (made.lsn, made.chain) != (own.lsn, own.chain):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import diskstream
-from diskstream import Commit, RetentionRule, Store
+from diskstream import Commit, EntryID, RetentionRule, Store
 from diskstream.engine.layouts import ENTRIES, FRAME_HEADER
 from tests.repair.test_cases import flip, folder, frames, repair
 
@@ -68,6 +68,18 @@ def test_nothing_is_lost_with_the_snapshot_where_the_log_before_it_is_whole(tmp_
     assert any("made anew from what led to it in 00000002.log" in note for note in report.notes)
     assert state(tmp_path) == before
     assert before[2] is None
+
+
+def test_with_all_of_the_log_its_own_entries_go_and_nothing_else(tmp_path: Path) -> None:
+    """What was deleted in the log before came back, and what was committed there was added again."""
+    _, log = build(tmp_path)
+    with opened(tmp_path) as store:
+        before = list(store.stream("s").range())
+    log.write_bytes(b"")
+    (loss,) = repair(tmp_path).losses
+    entries, _, rule, _, _, added_again = state(tmp_path)
+    assert entries == [entry for entry in before if entry.id < EntryID(loss.first)] == before[:-1]
+    assert (rule, added_again) == (None, None)
 
 
 def test_an_earlier_end_of_the_log_before_is_not_taken_for_it(tmp_path: Path) -> None:
