@@ -176,6 +176,17 @@ def test_a_stream_that_was_made_anew_is_not_taken_for_the_same(tmp_path: Path) -
     assert "made anew" in export(tmp_path / "store", tmp_path / "out", code=1).stderr
 
 
+def test_one_that_is_complete_is_not_said_to_be_of_a_stream_made_anew(tmp_path: Path) -> None:
+    for store in ("store", "other"):
+        with diskstream.open(tmp_path / store) as other:
+            other.stream("s").add({"of": store})
+    export(tmp_path / "store", tmp_path / "out")
+    before = [part.read_bytes() for part in parts(tmp_path / "out")]
+    assert "made anew" in export(tmp_path / "other", tmp_path / "out", code=1).stderr
+    assert [part.read_bytes() for part in parts(tmp_path / "out")] == before
+    assert "complete since" in export(tmp_path / "store", tmp_path / "out").stdout
+
+
 @pytest.mark.parametrize("words", [["--format", "csv"], ["--end", "7"], ["--compression", "gzip"], ["--columns", "n"]])
 def test_another_export_does_not_go_on_with_this_one(path: Path, tmp_path: Path, words: list[str]) -> None:
     export(path, tmp_path / "out")
