@@ -5,9 +5,11 @@ import os
 import select
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from click.testing import CliRunner
@@ -91,3 +93,56 @@ def test_one_that_was_stopped_is_not_said_to_go_on(tmp_path: Path, monkeypatch: 
     assert "run it again" not in result.stderr
     with diskstream.open(tmp_path / "s", read_only=True) as store:
         assert len(store.stream("k")) == 20
+
+
+IMPORT = [
+    sys.executable,
+    "-c",
+    "from diskstream.cli import main; main()",
+    "import",
+    "-",
+    "--format",
+    "lines",
+    "-s",
+    "k",
+]
+
+
+def test_rows_of_a_pipe_that_stays_open_do_not_wait_for_more(tmp_path: Path) -> None:
+    """Of `tail -f LOG | diskstream import -` nothing was there before 256 KiB had come, and a signal lost all of it."""
+    with diskstream.open(tmp_path / "s") as store, importing(tmp_path / "s") as (running, pipe):
+        seen: list[diskstream.Entry] = []
+        for written, count in ((b"one\n", 1), (b"two\nthree\n", 3)):
+            pipe.write(written)
+            pipe.flush()
+            while len(seen) < count:
+                come = store.read({"k": seen[-1].id if seen else "0"}, block=30.0)
+                assert come, seen
+                seen += come[b"k"]
+        running.terminate()
+        assert running.wait(30) == 1
+        assert [entry[b"line"] for entry in store.stream("k")] == [b"one", b"two", b"three"]
+
+
+def test_nor_do_those_that_come_with_never_a_pause(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "s") as store, importing(tmp_path / "s") as (running, pipe):
+        for _ in range(300):
+            pipe.write(b"a line\n")
+            pipe.flush()
+            if store.read({"k": "0"}, block=0.1):
+                break
+        assert store.stream("k").exists()
+        pipe.close()
+        assert running.wait(30) == 0
+
+
+@contextmanager
+def importing(store: Path) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
+    """An import into the stream `k` of what is written into the pipe."""
+    nowhere = subprocess.DEVNULL
+    with subprocess.Popen([*IMPORT, "-d", store], stdin=subprocess.PIPE, stdout=nowhere, stderr=nowhere) as running:
+        assert running.stdin is not None
+        try:
+            yield running, running.stdin
+        finally:
+            running.kill()

@@ -180,8 +180,9 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
     A run that is interrupted, however it ends, goes on when the same files are imported in the same way again: what is
     there already is passed over. Files may have grown since, or a bad row been mended; where a row that is there is
     another one now (of Arrow and Parquet, where the file was touched), the run is refused, and --again imports
-    everything. After one that came to its end, the same is imported once more. (What comes from standard input cannot
-    be gone on with.)
+    everything. After one that came to its end, the same is imported once more. What comes through a pipe cannot be gone
+    on with; its rows are appended within about a second, also while it stays open (but with --disorder sort, which
+    waits for its end).
     """
     started = time.perf_counter()
     groups = _group(files, stream, options)

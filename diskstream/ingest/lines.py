@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO
 
+from diskstream.errors import StorageError
 from diskstream.ingest.errors import InputError
 from diskstream.ingest.rows import LONGEST_ROW_BYTES
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _CHUNK = 256 * 1024
+_QUIET_S = 0.2  # what a pipe brings in pieces is one batch, where no piece is so long in coming
 
 
 class Lines:
@@ -73,10 +75,16 @@ class _Counted(io.RawIOBase):
     """
 
     def __init__(
-        self, file: BinaryIO, encoding: str | None, on_read: Callable[[int], None] | None, head: bytes
+        self,
+        file: BinaryIO,
+        encoding: str | None,
+        on_read: Callable[[int], None] | None,
+        head: bytes,
+        on_quiet: Callable[[], None] | None,
     ) -> None:
         self._file = file
         self._head = head
+        self._on_quiet = on_quiet
         self._size = _size(file)
         self._came = 0
         self._on_read = on_read
@@ -90,6 +98,8 @@ class _Counted(io.RawIOBase):
     def readinto(self, buffer: WriteableBuffer) -> int:
         view = memoryview(buffer).cast("B")
         while not self._pending:
+            if not self._head and self._on_quiet is not None and is_quiet(self._file, _QUIET_S):
+                self._on_quiet()
             chunk, self._head = self._head or read_some(self._file, len(view)), b""
             self._came += len(chunk)
             if chunk and self._on_read is not None:
@@ -118,12 +128,29 @@ class _Counted(io.RawIOBase):
 
 
 def read_some(file: BinaryIO, size: int) -> bytes:
-    """At most so many bytes; none at the end only, also where reading is set not to block."""
+    """At most so many bytes, as soon as there are any; none at the end only, also where reading is set not to block.
+
+    A pipe that stays open, as that of `tail -f`, would else keep its rows back until there are as many as that.
+    """
+    read: Callable[[int], bytes | None] = getattr(file, "read1", file.read)
     while True:
-        chunk: bytes | None = file.read(size)
-        if chunk is not None:
+        chunk: bytes | None = None
+        with suppress(BlockingIOError):
+            chunk = read(size)
+        # What does not block reads none both at the end and where nothing is there yet.
+        if chunk or (chunk is not None and not is_quiet(file, 0)):
             return chunk
         select.select([file], [], [])
+
+
+def is_quiet(file: BinaryIO, seconds: float) -> bool:
+    """Whether nothing has come for so long, and more may. A file that ends where it ends is not."""
+    try:
+        poll = select.poll()
+        poll.register(file.fileno(), select.POLLIN)
+    except (OSError, ValueError, AttributeError):
+        return False  # it is in memory
+    return not poll.poll(seconds * 1000)
 
 
 def _size(file: BinaryIO) -> int:
@@ -143,11 +170,12 @@ def reading_lines(
     encoding: str | None = None,
     on_read: Callable[[int], None] | None = None,
     head: bytes = b"",
+    on_quiet: Callable[[], None] | None = None,
 ) -> Iterator[Lines]:
     """The lines of an open file, of which `head` has been read before. With `encoding` the bytes are read as that and
-    come out as UTF-8.
+    come out as UTF-8. `on_quiet` is called before a pipe is waited for that brings nothing just now.
     """
-    counted = _Counted(file, encoding, on_read, head)
+    counted = _Counted(file, encoding, on_read, head, on_quiet)
     with io.BufferedReader(counted, _CHUNK) as buffered:
         lines = Lines(buffered, name=name)
         try:
@@ -167,5 +195,7 @@ def reading_lines(
                 line=lines.number + 1,
                 hint="import what does not change, such as a copy of it",
             ) from None
+        except StorageError:
+            raise  # of what `on_quiet` wrote
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror or error}", file=name) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -30,6 +31,9 @@ SHOWN_BAD_ROWS = 20
 
 # A shorter row is no entry that is too large, where the names of its columns are no longer.
 _LONG_BYTES = MAX_ENTRY_BYTES // 2
+
+# So long a batch is filled, at most: what a pipe brings may come a row a second, with never a pause.
+_LONGEST_S = 1.0
 
 # Half as many fields as an entry may have.
 _MANY_FIELDS = 1 << 15
@@ -97,6 +101,8 @@ class Loader:
         self.report = LoadReport(stream.name)
         self._stream = stream
         self._options = options
+        self._ids: list[diskstream.EntryID | None] = []  # of the batch that is being filled
+        self._batch: list[Pairs] = []
         self._digest = blake2b()
         self._prefix = RowsDigest()
         self._resumption = Resumption(stream, options.key, again=options.again, version=options.version)
@@ -137,7 +143,7 @@ class Loader:
         for source in sources:
             extra = [] if self._options.file_field is None else [(self._options.file_field, os.fsencode(source.path))]
             long_names: bool | None = None  # those of a header are not in the bytes of its rows
-            for row in source.rows(self._options.on_read):
+            for row in source.rows(self._options.on_read, self._append_held):
                 if isinstance(row, BadRow):
                     self._reject(source, row)
                     continue
@@ -246,17 +252,22 @@ class Loader:
     # --- appending ----------------------------------------------------------------------------------------------------
 
     def _append_batches(self, rows: Iterator[tuple[diskstream.EntryID | None, Pairs]]) -> None:
-        ids: list[diskstream.EntryID | None] = []
-        batch: list[Pairs] = []
-        size = 0
+        size, began = 0, 0.0
         for entry_id, pairs in rows:
-            ids.append(entry_id)
-            batch.append(pairs)
+            if not self._batch:
+                size, began = 0, time.monotonic()
+            self._ids.append(entry_id)
+            self._batch.append(pairs)
             size += sum(len(name) + len(value) for name, value in pairs)
-            is_last_held = self._resumption.rows + len(batch) == self._resumption.held
-            if len(batch) >= self._options.batch or size >= MAX_BATCH_BYTES or is_last_held:
-                self._append(ids, batch)
-                ids, batch, size = [], [], 0
+            is_last_held = self._resumption.rows + len(self._batch) == self._resumption.held
+            is_full = len(self._batch) >= self._options.batch or size >= MAX_BATCH_BYTES
+            if is_full or is_last_held or time.monotonic() - began >= _LONGEST_S:
+                self._append_held()
+        self._append_held()
+
+    def _append_held(self) -> None:
+        """Rows that came and are no whole batch yet: they do not wait for others, which may be hours in coming."""
+        ids, batch, self._ids, self._batch = self._ids, self._batch, [], []
         self._append(ids, batch)
 
     def _append(self, ids: list[diskstream.EntryID | None], batch: list[Pairs]) -> None:

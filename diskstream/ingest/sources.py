@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -17,13 +18,15 @@ from diskstream.ingest.errors import InputError
 from diskstream.ingest.jsonl_rows import jsonl_rows
 from diskstream.ingest.kinds import HEAD_BYTES, Kind, Nuls, kind_of
 from diskstream.ingest.line_rows import line_rows
-from diskstream.ingest.lines import Lines, read_some, reading_lines
+from diskstream.ingest.lines import Lines, is_quiet, read_some, reading_lines
 from diskstream.ingest.rows import MAX_ROW_BYTES, UTF8_BOM, BadRow, Pairs, Row
 from diskstream.ingest.times import TimeParser
 
 Format = Literal["arrow", "auto", "csv", "entries", "jsonl", "lines", "parquet"]
 
 STDIN = "-"
+
+_HEAD_S = 1.0
 
 _FORMATS: dict[str, Format] = {
     ".csv": "csv",
@@ -54,11 +57,15 @@ class Source:
         path = Path(self.path)
         return path.stat().st_size if self.path != STDIN and path.is_file() else None
 
-    def rows(self, on_read: Callable[[int], None] | None = None) -> Iterator[Row | BadRow]:
-        """The rows of the file. `on_read` is told of bytes as they are read."""
+    def rows(
+        self, on_read: Callable[[int], None] | None = None, on_quiet: Callable[[], None] | None = None
+    ) -> Iterator[Row | BadRow]:
+        """The rows of the file. `on_read` is told of bytes as they are read, `on_quiet` that a pipe is waited for."""
         with self._opened() as file:
             head = self._head(file)
-            lines = reading_lines(file, name=self.name, encoding=self.encoding, on_read=on_read, head=head)
+            lines = reading_lines(
+                file, name=self.name, encoding=self.encoding, on_read=on_read, head=head, on_quiet=on_quiet
+            )
             with lines as read:
                 yield from self._parser(read)
 
@@ -83,10 +90,12 @@ class Source:
 
     def _head(self, file: BinaryIO) -> bytes:
         """What it begins with. Raises InputError where that is no text."""
+        head, until = b"", time.monotonic() + _HEAD_S
         try:
-            head = b""
             while len(head) < HEAD_BYTES and (more := read_some(file, HEAD_BYTES - len(head))):
                 head += more
+                if b"\n" in head and is_quiet(file, max(0.0, until - time.monotonic())):
+                    break  # rows of a pipe that is slow: they are not kept back until there are so many bytes
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror or error}", file=self.name) from error
         kind = kind_of(head, encoded=self.encoding is not None, nuls=self._nuls())
