@@ -57,6 +57,30 @@ def test_a_zone_by_its_name_knows_summer_and_winter() -> None:
     assert TimeParser(zone=paris)("2014-01-01 12:00:00") == utc(2014, 1, 1, 11)
 
 
+@pytest.mark.parametrize("seconds", [1, 60, 1700, -1, -60, -1700])
+def test_the_hour_that_a_zone_has_twice_is_told_by_the_row_before(seconds: int) -> None:
+    """Both were the first one: of a log in local time two hours were mixed up, and an hour was without an entry."""
+    try:
+        paris = parse_timezone("Europe/Paris")
+    except ValueError:
+        pytest.skip("needs the time zone database, which this machine has not")
+    begin, end = utc(2024, 10, 26, 23), utc(2024, 10, 27, 3)
+    times = range(begin, end, 1000 * seconds) if seconds > 0 else range(end, begin, 1000 * seconds)
+    written = [datetime.fromtimestamp(ms / 1000, paris).strftime("%d.%m.%Y %H:%M:%S") for ms in times]
+    parser = TimeParser("%d.%m.%Y %H:%M:%S", zone=paris)
+    assert list(map(parser, written)) == list(times)
+
+
+def test_a_time_that_a_zone_has_twice_is_the_first_where_nothing_tells() -> None:
+    try:
+        paris = parse_timezone("Europe/Paris")
+    except ValueError:
+        pytest.skip("needs the time zone database, which this machine has not")
+    parser = TimeParser(zone=paris)
+    assert [parser("2024-10-27 02:30:00") for _ in range(2)] == [utc(2024, 10, 27, 0, 30)] * 2
+    assert parser("2024-03-31 02:30:00") == utc(2024, 3, 31, 1, 30)  # which there is not
+
+
 @pytest.mark.parametrize("name", ["", "Nowhere/Land", "+25:00", "../etc/passwd"])
 def test_an_unknown_zone_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="is not"):

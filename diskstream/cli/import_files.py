@@ -175,7 +175,8 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
     With --timestamp the time of that column is the ID (the column stays a field too). Rows of one millisecond are
     numbered in their order. Where times go backwards, --disorder sort writes all rows in order of time, those of one
     time in theirs; it reads everything before it writes anything. clamp gives such a row the time of the one before it,
-    error refuses it. Without --timestamp the time of the import is the ID.
+    error refuses it. Without --timestamp the time of the import is the ID. Of an hour that a --timezone has twice, as
+    its clocks are put back, each time is the one nearer to that of the row before.
 
     A run that is interrupted, however it ends, goes on when the same files are imported in the same way again: what is
     there already is passed over. Files may have grown since, or a bad row been mended; where a row that is there is

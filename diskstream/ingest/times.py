@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NO_TIME = timedelta()
 _MAX_MS = 2**64 - 1
 _OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
 _WRITTEN = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])([01]\d|2[0-3])[0-5]\d", re.ASCII)
@@ -46,8 +47,9 @@ class TimeParser:
 
     `fmt` is `auto` (a number of seconds, milliseconds, microseconds or nanoseconds, told apart by its digits, or else
     ISO 8601), `iso`, one of `UNITS_PER_SECOND`, or a pattern of `datetime.strptime`. A time without an offset is in
-    `zone`. A pattern without a year needs `year`, that of the first row; each further row is given the year that brings
-    it nearest to the one before, so that a log may run past New Year.
+    `zone`; one that the zone has twice, as its clocks are put back, is the one nearer to the time before, and the first
+    where nothing tells. A pattern without a year needs `year`, that of the first row; each further row is given the
+    year that brings it nearest to the one before, so that a log may run past New Year.
     """
 
     def __init__(self, fmt: str = "auto", *, zone: tzinfo = UTC, year: int | None = None) -> None:
@@ -55,6 +57,8 @@ class TimeParser:
         self._format = fmt
         self._year = year
         self._previous: datetime | None = None
+        self._has_doubles = not isinstance(zone, timezone)
+        self._last: datetime | None = None
         self._read = self._reader()
 
     def __call__(self, text: str) -> int:
@@ -122,9 +126,22 @@ class TimeParser:
 
     def _milliseconds(self, moment: datetime) -> int:
         if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=self._zone)
+            moment = self._in_zone(moment)
+        self._last = moment
         since = moment - _EPOCH
         return (since.days * 86_400 + since.seconds) * 1_000 + since.microseconds // 1_000
+
+    def _in_zone(self, moment: datetime) -> datetime:
+        """Else the two hours of one name, of which a log has one behind the other, would be mixed up row by row."""
+        first = moment.replace(tzinfo=self._zone)
+        if not self._has_doubles or self._last is None:
+            return first
+        second = first.replace(fold=1)
+        # Where clocks are put forward a time that is not there has two offsets as well, the lower one first.
+        if not (first.utcoffset() or _NO_TIME) > (second.utcoffset() or _NO_TIME):
+            return first
+        last = self._last.astimezone(UTC)
+        return min(first, second, key=lambda each: abs(each.astimezone(UTC) - last))
 
 
 def _check_pattern(pattern: str) -> None:
