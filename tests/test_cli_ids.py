@@ -55,6 +55,26 @@ def test_what_is_no_id_is_wrong_usage_and_nothing_is_done(run: Run, words: tuple
     assert run("len", "s").stdout == "5\n"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("export", "s", "--end"),
+        ("count", "s"),
+        ("replay", "s", "--to", "-", "--start"),
+        ("restore", ".", "--to", "x", "--until"),
+        ("trim", "s", "--force", "--minid"),
+        ("tail", "s", "--from"),
+    ],
+    ids=" ".join,
+)
+def test_a_month_is_not_taken_for_an_id(run: Run, words: tuple[str, ...]) -> None:
+    """`--end 2024-05` was the ID 2024-5, of 1970: nothing was exported, with status 0."""
+    told = " ".join(run(*words, "2024-05", code=2).stderr.split())
+    assert "looks like a month" in told
+    assert "write 2024-05-01 for the time, or 2024-5 for the ID" in told
+    assert run("count", "s", "(2-5", "2024-5").stdout == "3\n"
+
+
 RANGES = [
     ("count", "s", "{}", "{}"),
     ("export", "s", "--start", "{}", "--end", "{}"),

@@ -14,6 +14,8 @@ from diskstream.ids import MAX_ID, MIN_ID, EntryID, parse_add_id, parse_end, par
 from diskstream.ingest import TimeParser
 
 _ID: Final = re.compile(r"\(?\d+(-\d+)?|[-+]")
+# No ID is printed so, and as one it is of 1970: a range would be empty, or be everything, without a word.
+_MONTH: Final = re.compile(r"\(?(?P<year>\d{4})-0(?P<month>\d)")
 
 
 def since(span: int) -> str:
@@ -119,6 +121,12 @@ start_bound.__name__ = end_bound.__name__ = "ID or time"
 
 
 def _bound(given: str, *, is_end: bool) -> str:
+    if month := _MONTH.fullmatch(given):
+        also = f"{month['year']}-{month['month']}"
+        raise click.BadParameter(
+            f"{given!r} looks like a month, and is the ID {also} too: write {given.lstrip('(')}-01 for the time, or "
+            f"{also} for the ID"
+        )
     if _ID.fullmatch(given):
         try:
             (parse_end if is_end else parse_start)(given)
