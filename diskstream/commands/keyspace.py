@@ -7,12 +7,12 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from diskstream import settling
 from diskstream import store as _store
+from diskstream.arguments import path_of
 from diskstream.commands.caller import Caller
 from diskstream.commands.failures import WRONG_TYPE
 from diskstream.commands.key_moves import MovingKeys
@@ -65,7 +65,7 @@ class Keyspace(MovingKeys, SweepingKeys):
     """
 
     def __init__(self, path: str | os.PathLike[str], **options: Any) -> None:
-        self.path = Path(path)
+        self.path = path_of(path)  # databases are opened as they are used: from wherever the process is then
         self.options = options
         self.settings = Settings(options, self.path)
         self.statistics = Statistics()

@@ -29,6 +29,19 @@ def local(tmp_path: Path) -> Any:
     made.close()
 
 
+def test_all_databases_stay_where_the_first_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with compat.Redis("store", db=1) as client:
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")  # as a daemon, or a notebook
+        client.xadd("s", {"a": 1})
+        client.config_set("appendfsync", "always")  # which opens all anew
+        client.xadd("s", {"a": 2})
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    with diskstream.open(tmp_path / "store" / "db1", create=False) as store:
+        assert len(store.stream("s")) == 2
+
+
 def test_clients_of_one_directory_share_what_is_open(local: Compat) -> None:
     first, second = local.client(), local.client(decode_responses=True)
     assert first._link._shared is second._link._shared
