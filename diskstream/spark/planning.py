@@ -33,6 +33,7 @@ _PIECES: Final = 8  # of a partition: what is cut so fine can be shared out even
 
 __all__ = [
     "bounds_of",
+    "by_name_or_pattern",
     "check_bounds",
     "chosen_streams",
     "enough_for_cores",
@@ -92,6 +93,17 @@ def chosen_streams(store: Store, options: ReadOptions) -> list[bytes]:
                 raise NoSuchStreamError(name)
         return list(dict.fromkeys(options.streams))
     return store.streams(options.stream_pattern or None)
+
+
+def by_name_or_pattern(streams: tuple[bytes, ...], pattern: str) -> ReadOptions:
+    """The streams that a job was told: names or a pattern, all where there is neither.
+
+    Raises:
+        ArgumentError: there is both: the names alone would count, and what the pattern fits would be passed over.
+    """
+    if streams and pattern:
+        raise ArgumentError("name the streams, or give a pattern, not both")
+    return ReadOptions(streams=streams, stream_pattern=pattern)
 
 
 def is_chosen(name: bytes, options: ReadOptions) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import diskstream
-from diskstream.errors import ArchiveError
+from diskstream.errors import ArchiveError, ArgumentError
 from diskstream.spark.jobs import archive, compact
 from diskstream.spark.jobs.archive import ArchiveSettings
 from diskstream.spark.jobs.compact import CompactSettings
@@ -130,6 +130,32 @@ def test_a_damaged_file_of_what_the_store_has_no_longer_is_a_finding(no_spark: A
     assert run(no_spark, replace(settings, start=str(BASE + DAY))).ok  # as far as it was asked for
     assert run(no_spark, replace(settings, pattern="other*")).ok
     assert run(no_spark, replace(settings, dry_run=True)).streams[0].archived == summary.streams[0].archived
+
+
+def test_a_pattern_is_of_streams_that_the_archive_alone_has_too(no_spark: Any, tmp_path: Path) -> None:
+    settings = filled(no_spark, tmp_path)
+    fill(tmp_path / "store", "other", days(1, 5))
+    with diskstream.open(tmp_path / "store") as store:
+        store.delete("s")
+    by_pattern = replace(settings, pattern="s*")
+    summary = run(no_spark, by_pattern)
+    assert summary.ok
+    assert [(each.stream, each.note) for each in summary.streams] == [(b"s", "the store has no such stream")]
+    (tmp_path / "archive" / latest(Place(tmp_path / "archive")).files[1].path).unlink()
+    found = [(each.stream, each.kind, each.entries) for each in run(no_spark, by_pattern).findings]
+    assert found == [(b"s", "damaged", 100)]
+    assert run(no_spark, replace(settings, pattern="other*")).ok
+
+
+def test_names_beside_a_pattern_are_refused_as_the_pattern_would_go_unheeded(no_spark: Any, tmp_path: Path) -> None:
+    settings = filled(no_spark, tmp_path)
+    for dry_run in (False, True):
+        both: dict[str, Any] = {"streams": (b"s",), "pattern": "t*", "dry_run": dry_run}
+        with pytest.raises(ArgumentError, match="not both"):
+            run(no_spark, replace(settings, **both))
+        with pytest.raises(ArgumentError, match="not both"):
+            archive.run(no_spark, ArchiveSettings(settings.store, str(tmp_path / "new"), **both))
+    assert not (tmp_path / "new").exists()
 
 
 def test_typed_archives_are_compared_by_their_columns(no_spark: Any, tmp_path: Path) -> None:

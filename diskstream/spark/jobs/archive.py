@@ -36,9 +36,8 @@ from diskstream.spark.jobs.run import run_tasks
 from diskstream.spark.jobs.settling import settle
 from diskstream.spark.kept_stores import STORES
 from diskstream.spark.losses import RUN_AGAIN, whole
-from diskstream.spark.options import ReadOptions
 from diskstream.spark.partitions import Slice
-from diskstream.spark.planning import chosen_streams, open_for_planning
+from diskstream.spark.planning import by_name_or_pattern, chosen_streams, open_for_planning
 from diskstream.store import Store
 from diskstream.stream import Stream
 
@@ -171,13 +170,13 @@ def run(spark: "SparkSession | None", settings: ArchiveSettings) -> ArchiveSumma
     check_grace(settings.grace_s)
     for parse, bound in ((parse_start, settings.start), (parse_end, settings.end)):
         parse(bound)  # before anything is made
+    chosen = by_name_or_pattern(settings.streams, settings.pattern)
     place = Place(settings.archive)
     settings = replace(settings, archive=place.root)  # as seen from here: tasks run elsewhere
     base = latest(place)
     _check_apart(Path(place.root), new=not base.version)
     shape = shape_of(settings, base)
     with open_for_planning(settings.store) as store:
-        chosen = ReadOptions(streams=settings.streams, stream_pattern=settings.pattern)
         names = chosen_streams(store, chosen)
         _check_manifest_is_not_lost(place, base, store)
         if spark is None or settings.dry_run:

@@ -27,7 +27,7 @@ from diskstream.spark.jobs.place import Place
 from diskstream.spark.jobs.run import run_tasks
 from diskstream.spark.options import ReadOptions
 from diskstream.spark.partitions import Slice, pack
-from diskstream.spark.planning import chosen_streams, open_for_planning, slices_of
+from diskstream.spark.planning import by_name_or_pattern, chosen_streams, is_chosen, open_for_planning, slices_of
 from diskstream.store import Store
 from diskstream.store_files import store_uuid
 from diskstream.stream import Stream
@@ -68,6 +68,14 @@ class ReconcileSettings:
     dry_run: bool = False
     lease_ttl_s: float = 3600.0
     quiet: bool = False
+
+    def chosen(self) -> ReadOptions:
+        """Which streams these are.
+
+        Raises:
+            ArgumentError: both names and a pattern.
+        """
+        return by_name_or_pattern(self.streams, self.pattern)
 
 
 @dataclass(frozen=True)
@@ -150,12 +158,13 @@ def run(spark: "SparkSession | None", settings: ReconcileSettings) -> ReconcileS
         settings: what to do.
 
     Raises:
+        ArgumentError: both names of streams and a pattern.
         ArchiveError: there is no archive, its manifest is damaged, or it is of another store.
         NotAStoreError, NoSuchStreamError: what was named is not there.
         CorruptionError, StorageError: the store cannot be read.
         DiskstreamError: it took longer than the grace time, and the archive was compacted meanwhile.
     """
-    began = time.monotonic()
+    began, chosen = time.monotonic(), settings.chosen()
     place = Place(settings.archive)
     settings = replace(settings, archive=place.root)  # as seen from here: tasks run elsewhere
     base = there(place)
@@ -165,7 +174,7 @@ def run(spark: "SparkSession | None", settings: ReconcileSettings) -> ReconcileS
                 f"the archive {place.root} is of another store than {settings.store}; with one that was made from the "
                 "archive, --other-store compares it all the same"
             )
-        names = chosen_streams(store, ReadOptions(streams=settings.streams, stream_pattern=settings.pattern))
+        names = chosen_streams(store, chosen)
         if spark is None or settings.dry_run:
             return _planned(settings, base, store, names, began)
         with leased(store, names, settings.lease_ttl_s) as lease:
@@ -277,9 +286,10 @@ def _tasks(
 
 
 def _lost(settings: ReconcileSettings, base: Manifest, names: list[bytes]) -> list[bytes]:
-    """Streams that the archive alone has, where all are compared."""
-    everything = not (settings.streams or settings.pattern)
-    return sorted({each.stream for each in base.files} - set(names)) if everything else []
+    """Streams that the archive alone has, of those that are compared: of their files there is no other copy. A stream
+    that is named must be in the store."""
+    gone = {each.stream for each in base.files} - set(names)
+    return sorted(name for name in gone if is_chosen(name, settings.chosen()))
 
 
 def _sums(tasks: list[SideTask], sides: list[Side]) -> tuple[tuple[_Sums, _Sums], list[Finding]]:
