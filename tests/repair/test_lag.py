@@ -43,6 +43,8 @@ def test_no_lag_counts_what_is_lost(tmp_path: Path, how: str) -> None:
     with opened(tmp_path) as store:
         stream = store.stream("s")
         assert len(stream) == 2 * EACH
+        behind = stream.group("behind", create=False).info()
+        assert (behind.entries_read, behind.lag) == ((None, None) if how == "frame" else (25, 5))
         for name in ("before", "within", "behind"):
             group = stream.group(name, create=False)
             while True:
