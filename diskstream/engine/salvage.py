@@ -23,7 +23,7 @@ from diskstream.engine.salvage_groups import GroupsBehind
 from diskstream.engine.salvage_nodes import Salvaged, segment_meta
 from diskstream.engine.salvage_places import Places
 from diskstream.engine.snapshots import read_meta
-from diskstream.engine.wire import ID, Cursor, WireError, put_varint
+from diskstream.engine.wire import ID, Cursor, WireError, put_id, put_varint
 from diskstream.options import Options
 from diskstream.plurals import number_of
 
@@ -418,6 +418,7 @@ def rebuild(source: Source, options: Options) -> Rebuilt:
                 image.put([(_made(GROUPS, source.now_ms), payload)])
         for payload in [*salvage.groups.end_counts(salvage.uncounted), *salvage.groups.end_rule()]:
             image.put([(_made(GROUPS, source.now_ms), payload)])
+        _bound_deleted(source, image)
         frontier = slot["frontier"]
         if result.losses or source.slot is None:
             # Whatever was lost may hold automatic IDs: none was issued beyond the clock, the last ID and the frontier.
@@ -433,6 +434,18 @@ def rebuild(source: Source, options: Options) -> Rebuilt:
         return result
     finally:
         image.close()
+
+
+def _bound_deleted(source: Source, image: _Image) -> None:
+    """Lowers the greatest deleted ID to the last ID, where that was deleted from what is lost: no stream may say more.
+
+    It could not be copied or dumped as it is. The last ID is not raised: what is lost can be added again.
+    """
+    last = image.last_id()
+    _, _, added, deleted = image.native.counters()
+    if deleted > last:
+        put = put_id((last.ms, last.seq))
+        image.put([(_made(SET_ID, source.now_ms), put + added.to_bytes(8, "little") + put)])
 
 
 def _adopt(source: Source, image: _Image, result: Rebuilt) -> None:
