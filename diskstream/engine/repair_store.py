@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from diskstream._native import FORMAT_VERSION
-from diskstream.engine import directory, looks, names, quarantine, view_check
+from diskstream.engine import directory, looks, names, quarantine, replacing, view_check
 from diskstream.engine.alone import alone
 from diskstream.engine.files import Files, read_small, reading, unless_done
 from diskstream.engine.repair import Repair, plan_stream, repair_stream
@@ -261,6 +261,9 @@ def _named(itself: Repair, streams: Path, files: Files, wishes: Wishes, *, dry_r
             name = _name_again(itself, folder, files, wishes, dry_run=dry_run)
         renamed = streams / names.encode_name(name)
         found.append((name, renamed if looks.is_folder(renamed) else folder))
+    if dry_run:  # what was put aside by who died has its name again by the time that a repair comes here
+        places = [(name, replacing.place_of(streams, name)) for name in directory.list_streams(streams)]
+        found = [*((name, place) for name, place in places if replacing.is_aside(place)), *found]
     return found
 
 
