@@ -5,6 +5,7 @@ one that may have been delivered in the lost part is given back to the group, fo
 consumers that were made in the lost part come back under a name that says so, since the old one is not known.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -184,14 +185,24 @@ class GroupsBehind:
                 yield put_record(Record("position", number, last=(last.ms, last.seq)))
 
     def end_rule(self) -> Iterator[bytes]:
-        """A record that takes the rule of retention away where it is not certain: nothing goes by it on inference."""
+        """A record that takes the rule of retention away where it is not certain: nothing goes by it on inference.
+
+        One that moves to object storage stays: by it nothing goes, and without it trims would remove what it moves.
+        """
         value = self._native.setting(_RETENTION)
-        if self._rule_in_doubt and value is not None:
-            shown = bytes(value).decode("utf-8", "backslashreplace")
+        if not self._rule_in_doubt or value is None:
+            return
+        shown = bytes(value).decode("utf-8", "backslashreplace")
+        if _moves(bytes(value)):
             self._notes.append(
-                f"the rule of retention, {shown}, is taken away, since what is lost may have changed it: set it again"
+                f"the rule of retention, {shown}, is kept, as it removes nothing; what is lost may have changed "
+                "it: see whether it is right"
             )
-            yield put_record(Record("setting", name=_RETENTION))
+            return
+        self._notes.append(
+            f"the rule of retention, {shown}, is taken away, since what is lost may have changed it: set it again"
+        )
+        yield put_record(Record("setting", name=_RETENTION))
 
     def give_back(self, directory: Path, image: ImageLike, options: Options) -> Iterator[bytes]:
         """Records that give back what may have been delivered in the lost part and was not acknowledged since."""
@@ -239,6 +250,14 @@ class GroupsBehind:
     def _next_refusal(self, group: int) -> int:
         rows = self._native.pending_rows(group, _BY_TIME, (0, 0, 0), (_OWNED, 0, 0), None, 1 << 30)
         return max((row[2] for row in rows), default=0) + 1
+
+
+def _moves(rule: bytes) -> bool:
+    """Whether a rule of retention moves to object storage instead of removing: docs/format/groups.md."""
+    try:
+        return bool(json.loads(rule).get("to"))
+    except (ValueError, AttributeError, RecursionError):
+        return False
 
 
 class _Names:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 import diskstream
 from diskstream import RetentionRule
 from diskstream.engine.layouts import ENTRIES, FRAME_HEADER, GROUPS
@@ -71,3 +73,27 @@ def test_a_rule_from_before_the_damage_holds_where_only_entries_are_lost(tmp_pat
     flip(log, bad.offset + FRAME_HEADER.size + 3)
     assert [loss.entries for loss in repair(tmp_path).losses] == [1]
     assert rule(tmp_path) == LAST
+
+
+@pytest.mark.parametrize("how", ["frame", "log"])
+def test_a_rule_that_moves_stays_where_it_is_not_certain(tmp_path: Path, how: str) -> None:
+    """It was taken away, and the next trim of a producer removed for good what would have been moved."""
+    place = f"file://{tmp_path}/place"
+    log = build(tmp_path / "store")
+    with diskstream.open(tmp_path / "store", seal="manual", retention_interval_ms=0) as store:
+        store.stream("s").set_retention(to=place, on_trim=True)
+        if how == "log":
+            store.seal("s")
+        store.stream("s").group("g", start="0")
+        store.stream("s").add({"n": "7"}, "7-0")
+    if how == "log":
+        max(folder(tmp_path / "store").glob("*.log")).unlink()
+    else:
+        flip(log, [frame for frame in frames(log) if frame.kind == GROUPS][-1].offset + FRAME_HEADER.size + 3)
+    assert any(place in note and "is kept" in note for note in repair(tmp_path / "store").notes)
+    with diskstream.open(tmp_path / "store", create=False, retention_interval_ms=0) as store:
+        stream = store.stream("s")
+        assert stream.retention == RetentionRule(to=place, on_trim=True)
+        before = len(stream)
+        stream.add({"n": "8"}, "8-0", maxlen=1)
+        assert len(stream) == before + 1
