@@ -202,7 +202,7 @@ class _Salvage:
             self.places.distrust()
             self.broken = True
             self.groups.begin()
-            self._uncount((0, 0))
+            self.uncount((0, 0))
         if not source.is_certain:
             self.places.lose(None)
         known: int | None = snapshot.lsn  # up to which frame it is said what became of it
@@ -283,14 +283,15 @@ class _Salvage:
             loss.what = f"damaged: {known}; entries, deletes, trims and changes of groups in them are lost"
             loss.first = after(last)
             following = EntryID(*last).next() or EntryID(*last)
-            self._uncount((following.ms, following.seq))
+            self.uncount((following.ms, following.seq))
             self.places.lose(None)
             self._open.append(loss)
         else:
             self._lose_frame(header, loss, last)
         self.result.losses.append(loss)
 
-    def _uncount(self, first: ID) -> None:
+    def uncount(self, first: ID) -> None:
+        """Entries from an ID on may be lost, or deleted by what is lost, and groups may have counted them."""
         self.uncounted = first if self.uncounted is None else min(self.uncounted, first)
 
     def _lose_frame(self, header: Frame, loss: Loss, last: ID) -> None:
@@ -299,7 +300,7 @@ class _Salvage:
         if header.kind == ENTRIES:
             loss.what, loss.entries = f"a damaged frame of {number_of(header.entries, 'entry')}", header.entries
             loss.first = str(EntryID(*max(header.first, last)))
-            self._uncount(header.first)
+            self.uncount(header.first)
             self.places.lose(header.entries)
             self._open.append(loss)
             return
@@ -366,7 +367,7 @@ class _Salvage:
             if frame.kind != ENTRIES:
                 continue
             if frame in refused:
-                self._uncount(frame.first)
+                self.uncount(frame.first)
                 self.places.lose(frame.entries)
             else:
                 self.places.keep(frame.entries, before)
@@ -412,7 +413,8 @@ def rebuild(source: Source, options: Options) -> Rebuilt:
         salvage.run()
         result = salvage.result
         if salvage.broken:
-            _adopt(source, image, result)
+            if _adopt(source, image, result):
+                salvage.uncount((0, 0))
             image.publish()
             for payload in salvage.groups.give_back(source.directory, image, options):
                 image.put([(_made(GROUPS, source.now_ms), payload)])
@@ -448,8 +450,12 @@ def _bound_deleted(source: Source, image: _Image) -> None:
         image.put([(_made(SET_ID, source.now_ms), put + added.to_bytes(8, "little") + put)])
 
 
-def _adopt(source: Source, image: _Image, result: Rebuilt) -> None:
-    """Lists compacted segments whose replace frame is lost, where their inputs are gone."""
+def _adopt(source: Source, image: _Image, result: Rebuilt) -> bool:
+    """Lists compacted segments whose replace frame is lost, where their inputs are gone. Returns whether any is.
+
+    Deletes are lost with that frame, as a rule, and these segments lack what was deleted.
+    """
+    found = False
     views = image.native.segments()
     present = {parsed for path in source.directory.iterdir() if (parsed := names.parse_file(path.name)) is not None}
     missing = [
@@ -474,11 +480,13 @@ def _adopt(source: Source, image: _Image, result: Rebuilt) -> None:
         inputs = [each.number for each in views[at:stop]]
         payload = put_varint(len(inputs)) + b"".join(put_varint(number) for number in inputs) + meta.put()
         if not image.put([(_made(REPLACE, source.now_ms), payload)]):
-            for found in seen.values():
-                result.losses += found.losses(view.first, views[stop - 1].last)
+            found = True
+            for salvaged in seen.values():
+                result.losses += salvaged.losses(view.first, views[stop - 1].last)
             result.notes.append(
                 f"{path.name} is listed again; what was deleted from it since it was made is there again"
             )
+    return found
 
 
 def _made(kind: int, now_ms: int) -> Frame:

@@ -6,7 +6,7 @@ import pytest
 
 import diskstream
 from diskstream import Store
-from diskstream.engine.layouts import ENTRIES, FRAME_HEADER
+from diskstream.engine.layouts import DELETE, ENTRIES, FRAME_HEADER, REPLACE
 from tests.repair.test_cases import flip, folder, frames, repair
 
 EACH = 10
@@ -55,3 +55,19 @@ def test_no_lag_counts_what_is_lost(tmp_path: Path, how: str) -> None:
             assert group.info().lag == 0
         stream.add({"n": "2"})
         assert {group.lag for group in stream.groups()} == {1}
+
+
+def test_no_lag_counts_what_a_compaction_left_out_where_the_deletes_are_lost(tmp_path: Path) -> None:
+    build(tmp_path, sealed=True)
+    with opened(tmp_path) as store:
+        store.stream("s").delete("2-7", "3-8")
+        store.compact("s")
+    (log,) = folder(tmp_path).glob("*.log")
+    for bad in [frame for frame in frames(log) if frame.kind in (DELETE, REPLACE)]:
+        flip(log, bad.offset + FRAME_HEADER.size + 3)
+    assert any("is listed again" in note for note in repair(tmp_path).notes)
+    with opened(tmp_path) as store:
+        stream = store.stream("s")
+        assert len(stream) == 3 * EACH - 2
+        for group in stream.groups():
+            assert group.lag in (None, len(list(stream.range(f"({group.last_delivered_id}"))))
