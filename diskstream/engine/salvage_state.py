@@ -240,8 +240,8 @@ def _from_files(
     what = "the active log is missing" if missing else "header or snapshot of the active log are lost with their copy"
     since = f"from segment {begins} on" if begins else "ever"
     notes.append(
-        f"{what}: the state is made from the files; what was deleted or trimmed {since} is there again, and groups are "
-        + (f"as they were when segment {begins} began" if begins else "lost")
+        f"{what}: the state is made from the files; what was deleted or trimmed {since} is there again, and groups, "
+        "commits and messages of producers are " + (f"as they were when segment {begins} began" if begins else "lost")
     )
     losses = [
         Loss(
