@@ -103,6 +103,41 @@ def test_another_way_and_again_begin_anew(tmp_path: Path, monkeypatch: pytest.Mo
     assert run(tmp_path / "store", file, "--again")["resumed"] == 0
 
 
+@pytest.mark.parametrize("stream", ["s", "{stem}"])
+def test_other_files_do_not_bring_those_that_are_there_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: str
+) -> None:
+    """Where a pattern meant one file more by then, all that had been imported was there twice, with status 0."""
+    first, second = rows(tmp_path / "s.csv", 200), rows(tmp_path / "t.csv", 200)
+    words = ("--stream", stream, first)
+    interrupted(monkeypatch, tmp_path / "store", 2, *words, rows(tmp_path / "u.csv", 200))
+
+    def done(*more: object, code: int = 0) -> str:
+        whole = ["import", "--dir", str(tmp_path / "store"), "--batch", "50", *map(str, (*words, *more))]
+        result = CliRunner().invoke(main, whole)
+        assert result.exit_code == code, result.output
+        return " ".join(result.stderr.split())
+
+    told = done(second, code=1)
+    others = " and 1 other file" if stream == "s" else ""
+    assert f"an import of {first}{others} was interrupted, or is under way, and has added 100 rows" in told
+    assert len(entries(tmp_path / "store")) == 100
+    run(tmp_path / "store", second)  # which was not in it
+    done(tmp_path / "u.csv")
+    assert len(entries(tmp_path / "store")) == (600 if stream == "s" else 400)
+    done(second)  # nothing is left to be gone on with
+    assert not list((tmp_path / "store" / "imports").iterdir())
+
+
+def test_what_is_imported_again_beside_it_is_not_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = rows(tmp_path / "s.csv", 200), rows(tmp_path / "t.csv", 200)
+    interrupted(monkeypatch, tmp_path / "store", 2, first)
+    run(tmp_path / "store", first, second, "--again")
+    assert len(entries(tmp_path / "store")) == 500
+    run(tmp_path / "store", first, second)
+    assert len(entries(tmp_path / "store")) == 900
+
+
 def test_tables_go_on_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pa = pytest.importorskip("pyarrow")
     table = pa.table({"value": [f"v{at}" for at in range(30_000)]})

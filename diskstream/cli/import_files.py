@@ -24,6 +24,7 @@ from diskstream.cli.standard_files import check_input
 from diskstream.exporting.placing import check_outside
 from diskstream.ingest import (
     ID_FIELD,
+    Beginning,
     InputChangedError,
     InputError,
     Loader,
@@ -33,10 +34,12 @@ from diskstream.ingest import (
     Source,
     TimeParser,
     Timestamps,
+    begin,
     importing,
     keeping_rejects,
     key_of,
     load_tables,
+    note_over,
     parse_timezone,
     table_format,
     version_of,
@@ -180,10 +183,10 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
 
     A run that is interrupted, however it ends, goes on when the same files are imported in the same way again: what is
     there already is passed over. Files may have grown since, or a bad row been mended; where a row that is there is
-    another one now (of Arrow and Parquet, where the file was touched), the run is refused, and --again imports
-    everything. After one that came to its end, the same is imported once more. What comes through a pipe cannot be gone
-    on with; its rows are appended within about a second, also while it stays open (but with --disorder sort, which
-    waits for its end).
+    another one now (of Arrow and Parquet, where the file was touched), or some of the files are named and others with
+    them, as by a pattern that means more by then, the run is refused, and --again imports everything. After one that
+    came to its end, the same is imported once more. What comes through a pipe cannot be gone on with; its rows are
+    appended within about a second, also while it stays open (but with --disorder sort, which waits for its end).
     """
     started = time.perf_counter()
     groups = _group(files, stream, options)
@@ -205,6 +208,10 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
         for name in sorted(groups):
             held.enter_context(importing(store, os.fsencode(name), keys[name]))
         streams = {name: store.stream(os.fsencode(name)) for name in groups}
+        paths = {name: [str(Path(each.path).resolve()) for each in sources] for name, sources in groups.items()}
+        whole = key_of({"files": sorted(path for several in paths.values() for path in several)})
+        imports = [Beginning(streams[name], keys[name], paths[name], whole) for name in groups]
+        begin(store, imports, again=options["again"])
         version = None if options["again"] else version_of((streams[name], keys[name]) for name in groups)
         over: list[Callable[[], None]] = []
         for name, sources in groups.items():
@@ -220,6 +227,7 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
             finishing.append(finish)
             finish()
         store.sync()
+        note_over(store, imports)
 
 
 def _check_rejects(rejects: Any, groups: dict[str, list[Source]], store: Path) -> None:

@@ -6,6 +6,7 @@
 `diskstream import` is its command.
 """
 
+from diskstream.ingest.begun import Beginning, begin, note_over
 from diskstream.ingest.entry_rows import ID_FIELD
 from diskstream.ingest.errors import InputChangedError, InputError, InputOrderError, SortingError
 from diskstream.ingest.holding import importing
@@ -19,6 +20,7 @@ from diskstream.ingest.times import TimeParser, parse_timezone
 __all__ = [
     "ID_FIELD",
     "BadRow",
+    "Beginning",
     "InputChangedError",
     "InputError",
     "InputOrderError",
@@ -30,10 +32,12 @@ __all__ = [
     "Source",
     "TimeParser",
     "Timestamps",
+    "begin",
     "importing",
     "keeping_rejects",
     "key_of",
     "load_tables",
+    "note_over",
     "parse_timezone",
     "table_format",
     "version_of",

@@ -32,7 +32,7 @@ from diskstream.ingest.rows import Pairs
 from diskstream.ingest.sources import shown
 from diskstream.plurals import number_of
 
-__all__ = ["MAX_IMPORTS", "MAX_ROWS", "Resumption", "RowsDigest", "key_of", "version_of"]
+__all__ = ["MAX_IMPORTS", "MAX_ROWS", "Resumption", "RowsDigest", "key_of", "rows_left_by", "version_of"]
 
 _ROW_BITS: Final = 37
 _FRAME_BITS: Final = 12  # `arrow_rows.MAX_FRAMES`
@@ -66,6 +66,12 @@ def version_of(imports: Iterable[tuple[diskstream.Stream, str]]) -> int | None:
     newest = max(each.version for each in begun)
     is_over = len(begun) == len(found) and all(each.version == newest and each.over for each in begun)
     return newest + is_over
+
+
+def rows_left_by(stream: diskstream.Stream, key: str) -> int:
+    """How many rows an import has added that is not over; none where it is, or the stream knows nothing of it."""
+    found = _Reached.of(stream, key)
+    return 0 if found is None or found.over else found.rows
 
 
 class RowsDigest:

@@ -1,0 +1,120 @@
+"""Which imports are begun and not over: where others bring the same files once more, their rows would be there twice.
+
+So it is where a pattern means one file more by the time that an import is to be gone on with: that is another import.
+Who gives the same files other options means to begin anew.
+
+::
+
+    imports/<sha256 of the stream's name and the key>.json
+        {"stream", "key", "files", "whole", "check"}: of those of this stream, and which others; goes when it is over
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import diskstream
+from diskstream.checked_json import checked, with_check
+from diskstream.errors import ChangedError
+from diskstream.ingest.resuming import rows_left_by
+from diskstream.ingest.sources import shown
+from diskstream.plurals import number_of
+from diskstream.system_calls import named as list_named
+from diskstream.system_calls import open_regular, wrapped
+
+__all__ = ["Beginning", "begin", "note_over"]
+
+
+class Beginning(NamedTuple):
+    """An import into one stream.
+
+    Attributes:
+        stream: what is imported to.
+        key: names the import; empty where nobody can go on with it, as with standard input.
+        files: paths of what is imported, resolved.
+        whole: tells them, and what is imported to other streams beside, from other files.
+    """
+
+    stream: diskstream.Stream
+    key: str
+    files: Sequence[str]
+    whole: str
+
+
+def begin(store: diskstream.Store, imports: Sequence[Beginning], *, again: bool) -> None:
+    """Makes sure that no other import has left rows of the same files, and writes down what this one is.
+
+    Args:
+        store: the store.
+        imports: those that begin, each into a stream of its own.
+        again: import all the same; what was interrupted is not gone on with any more.
+
+    Raises:
+        ChangedError: one has.
+        StorageError: the disk said no.
+    """
+    named = {each.stream.name.decode("latin-1"): each for each in imports if each.key}
+    if not named:
+        return
+    for path in list_named(store.path / "imports", ".json"):
+        facts = _read(path)
+        ours = named.get(facts.get("stream", ""))
+        if ours is not None and "key" in facts and facts.get("whole") != ours.whole:
+            _check_other(path, facts, ours, again=again)
+    for name, each in named.items():
+        path = _path(store, each.stream, each.key)
+        facts = with_check({"stream": name, "key": each.key, "files": list(each.files), "whole": each.whole})
+        with wrapped(path, "write"):
+            descriptor = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(json.dumps(facts).encode("ascii"))
+
+
+def _check_other(path: Path, facts: dict[str, Any], ours: Beginning, *, again: bool) -> None:
+    theirs = facts.get("files", [])
+    both = sorted(set(theirs).intersection(ours.files))
+    rows = rows_left_by(ours.stream, str(facts["key"])) if both else 0
+    if rows and again:
+        with wrapped(path, "remove"):
+            path.unlink(missing_ok=True)
+    elif rows:
+        what = os.fsencode(both[0]).decode("utf-8", "backslashreplace")
+        if len(theirs) > 1:
+            what += f" and {number_of(len(theirs) - 1, 'other file')}"
+        raise ChangedError(
+            shown(ours.stream.name),
+            f"an import of {what} was interrupted, or is under way, and has added {number_of(rows, 'row')}; "
+            "this one is not of the same files, and would add these once more",
+            "to go on with it name the files that it had, all of them and no other; --again imports all of these, "
+            "beside what is there",
+        )
+
+
+def note_over(store: diskstream.Store, imports: Sequence[Beginning]) -> None:
+    """Removes what `begin` wrote down.
+
+    Raises:
+        StorageError: the disk said no.
+    """
+    for each in imports:
+        if each.key:
+            path = _path(store, each.stream, each.key)
+            with wrapped(path, "remove"):
+                path.unlink(missing_ok=True)
+
+
+def _path(store: diskstream.Store, stream: diskstream.Stream, key: str) -> Path:
+    return store.path / "imports" / f"{hashlib.sha256(stream.name + b' ' + key.encode()).hexdigest()}.json"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """What stands there; nothing where it went, or is not what was written: then it keeps nobody from anything."""
+    try:
+        return checked(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
