@@ -285,8 +285,13 @@ def _check_passed(job: Job, plan: Plan, stream: Stream, last_id: EntryID) -> Non
     Raises:
         ArgumentError: it has.
     """
-    first = next(stream.range(*plan.within, count=1), None)
-    if job.keep_ids and first is not None and first.id <= last_id:
+    (start, end), conditions = plan.within, _conditions(job)
+    if not job.keep_ids or last_id < start:
+        return
+    # What does not meet the conditions is not replayed: it does not matter that the target has passed it.
+    passed = stream.range(start, min(end, last_id))
+    first = next((entry for entry in passed if all(condition(entry) for condition in conditions)), None)
+    if first is not None:
         raise ArgumentError(
             f"{job.target} has passed the IDs that were to be kept: its last one is {last_id}, and {first.id} is the "
             "first that is replayed; let it give new IDs, or name another target"

@@ -4,6 +4,7 @@ import json
 import shutil
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,21 @@ def test_loops_are_refused(source: Store, tmp_path: Path) -> None:
             run_job(Job(source.path, b"x", ToStream(place, b"x"), speed=None))
     run_job(Job(source.path, b"x", ToStream(source.path, b"y"), speed=None))
     assert rows(source.stream("y")) == rows(source.stream("x"))
+
+
+def test_what_is_not_wanted_need_not_lie_behind_what_the_target_has(tmp_path: Path) -> None:
+    """`the first that is replayed` was told of an entry that was not going to be, and the replay refused."""
+    with diskstream.open(tmp_path / "s") as store:
+        store.stream("x").add_many([{"kind": kind} for kind in "abab"], ids=[f"{n}-0" for n in range(1, 5)])
+        store.stream("y").add({"kind": "c"}, id="3-1")
+        refused = Job(store.path, b"x", ToStream(store.path, b"y"), where=("kind=a",), speed=None)
+        for attempt in (measure, run_job):
+            with pytest.raises(ArgumentError, match="1-0 is the first that is replayed"):
+                attempt(refused)
+        with pytest.raises(ArgumentError, match="2-0 is the first that is replayed"):
+            run_job(replace(refused, where=("kind=b",)))
+        assert run_job(replace(refused, where=("kind=b",), start=EntryID(3, 0))).replayed.sent == 1
+        assert [str(entry.id) for entry in store.stream("y")] == ["3-1", "4-0"]
 
 
 def test_what_cannot_be_is_refused_before_anything_is_sent(source: Store, tmp_path: Path) -> None:
