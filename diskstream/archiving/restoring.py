@@ -175,7 +175,7 @@ class _Restore:
         self._writer.close()
 
     def run(self, *, replace: bool, stop: threading.Event, on_expected: Callable[[int], None] | None) -> bool:
-        identity = self._stream.identity()
+        identity, last = self._stream.identity(), self._stream.last_id()
         wanted = self._stream.digest(self._start, self._end)
         replace = replace and not self._server.facts.is_ours
         if not self._may_begin(wanted, replace=replace):
@@ -197,7 +197,7 @@ class _Restore:
         elif not self._is_whole:
             self.report.notes.append("there is nothing in this range, so no key was made")
             return True
-        state = self._state(identity) if self._is_whole else None
+        state = self._state(identity, last) if self._is_whole else None
         if state is not None:
             self._put_state(state)
         self._put_in_place(wanted, state, replace=replace)
@@ -310,12 +310,16 @@ class _Restore:
     def _call(self, *words: Any) -> Any:
         return self._server.call(f"restore {quoted(self._key)}", *words)
 
-    def _state(self, identity: bytes | None) -> StreamState:
+    def _state(self, identity: bytes | None, last: EntryID) -> StreamState:
         """What is not entries, of the stream whose entries were restored."""
         state = state_of(self._stream)
         if self._stream.identity() != identity:
             what = "it was removed or made anew while it was restored"
             raise ChangedError(f"the stream {quoted(self._stream.name)} of the store", what, "run this again")
+        if state.last_id != last:  # counters and groups would be of entries that are not there
+            what = f"it was added to while it was restored: its last ID was {last}, and is {state.last_id}"
+            hint = "run this again when nobody adds to it, or restore a range with --end, which has no groups"
+            raise ChangedError(f"the stream {quoted(self._stream.name)} of the store", what, hint)
         return state
 
     def _note_lacking(self) -> None:
