@@ -3,15 +3,34 @@
 import math
 import operator
 import os
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
 from diskstream.errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["check_function", "check_number", "check_whole", "items_of", "path_of"]
+__all__ = ["check_function", "check_number", "check_path", "check_whole", "items_of", "path_of"]
 
 _T = TypeVar("_T")
+# Of its two slashes a `Path` has one. A single letter is a drive's, of which nobody takes it for somewhere else.
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+
+def check_path(path: str | os.PathLike[str], what: str) -> None:
+    """Refuses a URL: it would become a folder of that name, here, for what is believed to be somewhere else.
+
+    A folder that has such a name is still reached, as ``./s3:/bucket``.
+
+    Args:
+        path: of a file or a folder.
+        what: is said to be no URL, as ``the path of a store``.
+
+    Raises:
+        ArgumentError: it is a URL.
+    """
+    if _URL.match(os.fspath(path)):
+        raise ArgumentError(f"{what} must be in a folder of this machine, not a URL as {os.fspath(path)!r}")
 
 
 def path_of(path: str | os.PathLike[str], what: str = "the path of a store") -> Path:
@@ -19,7 +38,7 @@ def path_of(path: str | os.PathLike[str], what: str = "the path of a store") -> 
 
     Raises:
         ArgumentTypeError: it is neither text nor a path.
-        ArgumentError: it is bytes, is empty, or holds a NUL.
+        ArgumentError: it is bytes, is empty, holds a NUL, or is a URL.
     """
     try:
         where: object = os.fspath(path)
@@ -27,6 +46,7 @@ def path_of(path: str | os.PathLike[str], what: str = "the path of a store") -> 
         raise ArgumentTypeError(f"{what} is text or a Path, not {type(path).__name__}") from None
     if not isinstance(where, str) or "\0" in where or not where:
         raise ArgumentError(f"{what} must be text without NUL, not {where!r}")
+    check_path(where, what)
     return Path(where).absolute()
 
 

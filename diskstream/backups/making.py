@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from diskstream import leases
 from diskstream import store as stores
+from diskstream.arguments import check_path
 from diskstream.backups.made import Made, Settings
 from diskstream.backups.manifest import (
     Header,
@@ -75,11 +76,13 @@ def make_backup(store: Path, target: Path, settings: Settings | None = None, *, 
         version: of diskstream, for the manifest.
 
     Raises:
+        ArgumentError: the target is a URL.
         BackupError: the target is not for this store, or in use; no stream matches.
         NotAStoreError: there is no store.
         ReadOnlyError: the store cannot be written to: a backup must hold its files while it copies them.
         StorageError: the disk said no. The next backup takes over what this one has copied.
     """
+    check_path(target, "the path of a backup")
     with stores.open(store, create=False, **_QUIET):  # is a store, and ours to use
         pass
     with wrapped(target, "use"):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from diskstream import store as stores
+from diskstream.arguments import check_path
 from diskstream.backups.expiring import follow
 from diskstream.backups.manifest import Kept, KeptStream, Manifest, read_manifest
 from diskstream.backups.other_keys import OtherKeys
@@ -144,11 +145,13 @@ def restore(backup: Backup, target: Path, wanted: Wanted | None = None) -> Resto
     """Makes a store at `target`, which must be missing or empty; or streams of the store there, whose names are free.
 
     Raises:
+        ArgumentError: the target is a URL.
         BackupError: the backup is damaged; the target is not free, or in use; a server's key there has that name.
         NoSuchStreamError: the backup has no such stream.
         StreamExistsError: the store has one of that name.
         StorageError: the disk said no. Nothing is at the target then, or none of the streams in the store.
     """
+    check_path(target, "the path of a store")
     chosen = wanted or Wanted()
     with wrapped(target, "use"), backup.used():
         manifest, into_store = _looked_up(backup, target, chosen)

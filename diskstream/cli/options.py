@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 import diskstream
+from diskstream.arguments import check_path
 from diskstream.cli.completing import complete_groups, complete_streams
 from diskstream.cli.failure import Failure
 from diskstream.cli.output import text
@@ -60,12 +61,17 @@ def not_empty(name: bytes | str) -> None:
 class _Place(click.Path):
     """A path that may not be there yet. One that is empty, as of a variable that was not set, is no path.
 
-    To `Path` it would be the working directory: a store is read, written or made there that nobody has named.
+    To `Path` it would be the working directory: a store is read, written or made there that nobody has named. Nor is a
+    URL one, which would be a folder there: see `check_path`.
     """
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
             self.fail("it is empty: name a directory (. is the one that you are in)", param, ctx)
+        try:
+            check_path(value, "it")
+        except diskstream.ArgumentError as error:
+            self.fail(str(error), param, ctx)
         return super().convert(value, param, ctx)
 
 

@@ -19,6 +19,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 import click
 
 import diskstream
+from diskstream.arguments import path_of
 from diskstream.backups import find_backup, is_backup
 from diskstream.cli.amounts import RATE, SPAN
 from diskstream.cli.duration import duration
@@ -154,7 +155,7 @@ def _target(given: str, directory: Path | None, backup: Path | None) -> ToStream
             name, place = place, "" if directory is None or backup is not None else str(directory)
         if not name or not place:
             raise click.UsageError("name the target as stream:NAME@STORE")
-        return ToStream(Path(place).absolute(), os.fsencode(name))
+        return ToStream(path_of(place), os.fsencode(name))
     try:
         parts = urlsplit(given)
     except ValueError as error:

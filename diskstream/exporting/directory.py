@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from diskstream.arguments import check_path
 from diskstream.errors import ArgumentError
 from diskstream.exporting.manifest import PART, Manifest, Part
 from diskstream.exporting.pieces import read_in_order
@@ -49,14 +50,15 @@ def export_directory(
         progress: called with entries and bytes of names and values just written.
 
     Raises:
-        ArgumentError: the directory holds something else; another export is writing it; it was begun with another
-            request; a part is missing.
+        ArgumentError: the path is a URL; the directory holds something else; another export is writing it; it was
+            begun with another request; a part is missing.
         FormatError: its manifest cannot be read.
         ChangedError: a stream was made anew since the export began.
         NoSuchStreamError, CorruptionError, StorageError: as `export_file`. All parts that are noted stay.
     """
     if rows_per_file < 1:
         raise ArgumentError("a file has at least one row")
+    check_path(directory, "the path of an export")
     check_outside(store.path, directory)
     asked = {**_as_asked(request), "rows_per_file": rows_per_file, **(given or {})}
     with Manifest.open(directory) as manifest:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from diskstream.arguments import check_path
 from diskstream.columnar import import_arrow
 from diskstream.errors import ArgumentError
 from diskstream.exporting.pieces import read_in_order
@@ -33,12 +34,13 @@ def export_file(
 
     Raises:
         NoSuchStreamError: a stream is not there.
-        ArgumentError: the file is there, or another export is writing it; repeated names or values that do not fit
-            the columns.
+        ArgumentError: the path is a URL; the file is there, or another export is writing it; repeated names or
+            values that do not fit the columns.
         ChangedError: a stream was removed, renamed or made anew meanwhile.
         CorruptionError: a stream is damaged within the range. Nothing is left of the file, as with all errors.
         StorageError: the file could not be written.
     """
+    check_path(path, "the path of an export")
     check_outside(store.path, path)
     with failing_at(path, "look at"):
         is_folder = path.is_dir()

@@ -6,7 +6,6 @@ import importlib.metadata
 import importlib.util
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _PANDAS: Final = ((2, 2), (3, 0))  # from where on, and before what: see the extra `spark` in pyproject.toml
 _SIZES: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -36,12 +34,6 @@ start_option = click.option("--start", default="-", metavar="ID", help="From thi
 end_option = click.option("--end", default="+", metavar="ID", help="Up to this ID or time in ms.")
 
 
-def _on_this_machine(_: click.Context, parameter: click.Parameter, value: Path) -> Path:
-    if _ADDRESS.match(str(value)):  # of its two slashes a path has one
-        raise click.BadParameter("an archive is in a folder of this machine so far", param=parameter)
-    return value
-
-
 def archive_option(function: _F) -> _F:
     """`--archive`."""
     return click.option(
@@ -51,7 +43,6 @@ def archive_option(function: _F) -> _F:
         envvar="DISKSTREAM_ARCHIVE",
         show_envvar=True,
         type=place(file_okay=False),
-        callback=_on_this_machine,
         help="The archive's directory.",
     )(function)
 
