@@ -331,6 +331,15 @@ class Stream(Grouped, Columned, Committing, Described, Retained, Scanned, WireAd
     def __iter__(self) -> Iterator[Entry]:
         return self.range()
 
+    def __contains__(self, item: Entry | IDLike) -> bool:
+        """Whether there is an entry with this ID, or this very entry.
+
+        Without this it would be looked for among all entries, of which none equals an ID.
+        """
+        if isinstance(item, Entry):
+            return self.get(item.id) == item
+        return self.get(item) is not None
+
     def __len__(self) -> int:
         return self._use(reader.length, 0)  # of a damaged log nobody knows it: a CorruptionError
 

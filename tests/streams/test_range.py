@@ -235,3 +235,21 @@ def test_ids_reach_over_all_of_128_bits(tmp_path: Path) -> None:
             assert ids(stream.range("0", "0")) == wanted[:2]
             assert ids(stream.range(MAX, MAX)) == wanted[4:]
             assert stream.seal() == (1 if step == 0 else 0)
+
+
+def test_what_is_in_a_stream(store: Store) -> None:
+    stream = store.stream("s")
+    assert "5-3" not in stream
+    first, second = stream.add({"a": 1}, id="5-3"), stream.add({"a": 2}, id="6-0")
+    assert all(given in stream for given in (first, "5-3", b"5-3", (5, 3), 6))
+    assert "5-2" not in stream
+    entry, other = stream.range()
+    store.stream("t").add({"a": 9}, id="5-3")
+    assert entry in stream
+    assert other in stream
+    assert entry not in store.stream("t")  # it has another one of that ID
+    stream.delete(second)
+    assert second not in stream
+    assert other not in stream
+    with pytest.raises(InvalidIDError):
+        assert "x" in stream
