@@ -13,12 +13,19 @@ from diskstream import EntryID
 from diskstream.commands.adding_together import add_together, adds_from
 from diskstream.commands.alike import Kin, kin_of, run_alike
 from diskstream.commands.all_commands import table
+from diskstream.commands.arguments import as_small_int
 from diskstream.commands.caller import Caller
 from diskstream.commands.dispatch import dispatch
-from diskstream.commands.replies import ErrorReply, Reply
+from diskstream.commands.keyspace import DATABASES
+from diskstream.commands.replies import ErrorReply, Failure, Reply
 from diskstream.commands.table import Table
 from diskstream.commands.waiting import Waiting
-from diskstream.compat.errors import ConnectionError, DataError, RedisError  # noqa: A004  # its name in redis-py
+from diskstream.compat.errors import (
+    ConnectionError,  # noqa: A004  # its name in redis-py
+    DataError,
+    RedisError,
+    ResponseError,
+)
 from diskstream.compat.shapes import RESP3, Decode, Shape, parsed, shapes_for
 from diskstream.compat.sharing import OPEN
 from diskstream.compat.waiting import wait
@@ -29,6 +36,21 @@ Dispatch: TypeAlias = Callable[[Table, Caller, list[bytes]], "Reply | Waiting"]
 Commands: TypeAlias = tuple[Dispatch, Table]
 # The option of redis-py's methods whose reply is bytes whatever the client decodes (DUMP).
 NEVER_DECODE = "NEVER_DECODE"
+
+
+def _database(db: object) -> int:
+    """The number of a database, also in digits, as SELECT takes it; None is 0, as with redis-py.
+
+    Raises:
+        ResponseError: there is none of that number, or it is no number. A list's index of -1 would be the last.
+    """
+    try:
+        number = as_small_int(b"0" if db is None else str(db).encode("utf-8", "replace"))
+    except Failure as failure:
+        raise ResponseError(f"{failure.text.decode().removeprefix('ERR ')}: db is {db!r}") from None
+    if not 0 <= number < DATABASES:
+        raise ResponseError(f"DB index is out of range: {number} is none of 0 to {DATABASES - 1}")
+    return number
 
 
 class Link:
@@ -60,7 +82,7 @@ class Link:
     ) -> None:
         if protocol not in (None, 2, 3):
             raise ConnectionError("protocol must be either 2 or 3")
-        self.path, self.database = path, db
+        self.path, self.database = path, _database(db)
         self._wire = protocol or RESP3
         self._shapes = shapes_for(protocol, legacy=legacy_responses)
         self.encoding, self.encoding_errors = encoding, encoding_errors

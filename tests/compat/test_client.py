@@ -29,6 +29,24 @@ def local(tmp_path: Path) -> Any:
     made.close()
 
 
+@pytest.mark.parametrize("db", [-1, 16, 2024, "x", "", 1.0, True])
+def test_a_database_that_there_is_not(tmp_path: Path, db: Any) -> None:
+    with pytest.raises(redis.ResponseError, match="out of range"):
+        compat.Redis(tmp_path / "store", db)
+    with pytest.raises(redis.ResponseError, match="out of range"):
+        _ = compat.aio.Redis(tmp_path / "store", db)
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_database_may_be_named_in_digits(tmp_path: Path) -> None:
+    with compat.Redis(tmp_path / "store", "3") as client:  # type: ignore[arg-type]  # as of an environment variable
+        client.xadd("s", {"a": 1})
+    with compat.Redis(tmp_path / "store", 3) as client:
+        assert client.xlen("s") == 1
+    with compat.Redis(tmp_path / "store", None) as client:  # type: ignore[arg-type]  # as redis-py takes it
+        assert client.xlen("s") == 0
+
+
 def test_all_databases_stay_where_the_first_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with compat.Redis("store", db=1) as client:
