@@ -174,7 +174,7 @@ def _rows(
     except ChangedError as error:
         raise ArchiveError(
             f"{place.full(file.path)} was compacted since it was planned, and the grace time is over: load the "
-            "DataFrame again"
+            "DataFrame again, or make the view again"
         ) from error
     except ArchiveError as error:
         if options.on_corruption == "fail":

@@ -34,7 +34,7 @@ def check_there(path: str, given: str) -> None:
         raise NotAStoreError(
             path,
             f"{seen}: driver and workers must see the store {given} under the same path, and a DataFrame "
-            "that is used for longer than leaseTtl must be loaded again",
+            "or a view that is used for longer than leaseTtl must be loaded, or made, again",
         )
 
 

@@ -1,5 +1,6 @@
 """Tables and views of Spark's catalog: which way their options reach the source, and what it says where none does."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -122,6 +123,30 @@ def test_a_view_keeps_its_options_for_what_it_was_made_for(session: "SparkSessio
     assert sorted(numbers(filled, "out")) == [0, 2, 4, 6, 8]
     session.sql(f"CREATE TEMPORARY VIEW plain USING diskstream OPTIONS (path '{filled.path}', streams 'in')")
     assert session.table("plain").columns == ["stream", "id_ms", "id_seq", "ts", "fields"]
+
+
+def test_a_view_shows_what_there_was_at_its_first_query_and_a_table_what_there_is(
+    session: "SparkSession", filled: Store
+) -> None:
+    """As the docs have it: Spark keeps what a Python source has planned for a view, as for a DataFrame."""
+    made = f"TEMPORARY VIEW kept (n BIGINT, s STRING) USING diskstream OPTIONS (path '{filled.path}', streams 'in')"
+    session.sql(f"CREATE {made}")
+
+    def counted() -> tuple[int, int]:
+        table = session.sql(f"SELECT n FROM readings WITH (path = '{filled.path}', streams = 'in')")
+        return session.sql("SELECT n FROM kept").count(), table.count()
+
+    assert counted() == (5, 5)
+    filled.stream("in").add({"n": "5"})
+    session.sql("REFRESH TABLE kept")
+    assert counted() == (5, 6)
+    session.sql(f"CREATE OR REPLACE {made}")
+    assert counted() == (6, 6)
+    shutil.rmtree(filled.path / "leases")  # as who takes the next lease removes old ones
+    from pyspark.errors import PySparkException
+
+    with pytest.raises(PySparkException, match="a DataFrame or a view that is used for longer than leaseTtl"):
+        counted()
 
 
 def test_a_table_that_is_dropped_takes_nothing_of_the_store_along(session: "SparkSession", filled: Store) -> None:
