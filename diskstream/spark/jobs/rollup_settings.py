@@ -81,8 +81,8 @@ class Settings:
 
     @property
     def quantile_names(self) -> tuple[str, ...]:
-        """``p50`` of 0.5, ``p99_9`` of 0.999."""
-        return tuple(f"p{each * 100:g}".replace(".", "_") for each in self.quantiles)
+        """``p50`` of 0.5, ``p99_9`` of 0.999; with as many digits as tell a quantile next to 1 from the maximum."""
+        return tuple(f"p{each * 100:.12g}".replace(".", "_") for each in self.quantiles)
 
     def outcomes(self) -> Iterator[str]:
         """The columns of aggregates, in order."""
