@@ -1,5 +1,7 @@
 """The job `reconcile`: silent where archive and store agree, and exact where they do not."""
 
+import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -7,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import diskstream
+from diskstream import leases
 from diskstream.errors import ArchiveError, ArgumentError
-from diskstream.spark.jobs import archive, compact
+from diskstream.spark.jobs import archive, compact, reconcile
 from diskstream.spark.jobs.archive import ArchiveSettings
 from diskstream.spark.jobs.compact import CompactSettings
 from diskstream.spark.jobs.digest import digest_of
@@ -17,7 +20,8 @@ from diskstream.spark.jobs.part_reading import read_part
 from diskstream.spark.jobs.parts import PartWriter
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.jobs.reconcile import ReconcileSettings, run
-from tests.spark.archives import BASE, DAY, days, fill, no_spark, rows
+from tests.engine.children import until
+from tests.spark.archives import BASE, DAY, days, fill, in_process, no_spark, rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -156,6 +160,27 @@ def test_names_beside_a_pattern_are_refused_as_the_pattern_would_go_unheeded(no_
         with pytest.raises(ArgumentError, match="not both"):
             archive.run(no_spark, ArchiveSettings(settings.store, str(tmp_path / "new"), **both))
     assert not (tmp_path / "new").exists()
+
+
+def test_a_lease_is_kept_while_files_of_the_archive_are_read(
+    no_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may take longer than it is kept for, and whoever takes the next lease removes those that nobody uses."""
+    settings = filled(no_spark, tmp_path)
+    (tmp_path / "archive" / latest(Place(tmp_path / "archive")).files[1].path).unlink()
+
+    def slowly(spark: object, what: str, tasks: Sequence[Any], work: Any, **given: Any) -> Any:
+        (lease,) = (tmp_path / "store" / "leases").glob("*/lease.json")
+        os.utime(lease, (0, 0))
+        until(lambda: lease.stat().st_mtime > 0)
+        with diskstream.open(tmp_path / "store") as other:
+            leases.release(other.lease(["s"]))
+        return in_process(spark, what, tasks, work, **given)
+
+    monkeypatch.setattr(reconcile, "run_tasks", slowly)
+    summary = run(no_spark, replace(settings, lease_ttl_s=4.0))
+    assert [(each.kind, each.entries) for each in summary.findings] == [("damaged", 100), ("missing", 100)]
+    assert not list((tmp_path / "store" / "leases").iterdir())
 
 
 def test_typed_archives_are_compared_by_their_columns(no_spark: Any, tmp_path: Path) -> None:

@@ -1,13 +1,17 @@
 """A lease for the time of a job."""
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from diskstream import leases
 from diskstream.store import Store
 
-__all__ = ["leased"]
+__all__ = ["in_use", "leased"]
+
+_LEAST_BEAT_S: Final = 0.05
 
 
 @contextmanager
@@ -20,6 +24,32 @@ def leased(store: Store, names: Sequence[bytes], ttl_s: float) -> Iterator[Path]
     try:
         # What is archived must not be lost by the store: after a power cut it would give the same IDs to others.
         store.sync()
-        yield lease
+        with in_use([lease], ttl_s):
+            yield lease
     finally:
         leases.release(lease)
+
+
+@contextmanager
+def in_use(paths: Sequence[Path], ttl_s: float) -> Iterator[None]:
+    """Says of leases that they are in use, as long as the block runs: tasks do so while they read from one, but they
+    may wait for a core longer than it is kept for, or read elsewhere, as the files of an archive.
+
+    Args:
+        paths: of the leases.
+        ttl_s: for how many seconds each is kept when nobody uses it.
+    """
+    done = threading.Event()
+
+    def beat() -> None:
+        while not done.wait(max(ttl_s / 4, _LEAST_BEAT_S)):
+            for path in paths:
+                leases.touch(path)
+
+    thread = threading.Thread(target=beat, name="diskstream-lease", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diskstream import leases
+from diskstream.spark.jobs.leasing import in_use
 from diskstream.spark.losses import RUN_AGAIN, whole
 from diskstream.spark.options import ReadOptions
 from diskstream.spark.partitions import EntriesPartition, Slice
@@ -40,11 +41,13 @@ def partitions(
         names = [name for name in chosen_streams(store, options) if name != without]
     # A read without names is of all streams, which an empty choice is not.
     planned = plan_entries(replace(options, streams=tuple(names), stream_pattern="")) if names else []
+    taken = sorted({Path(each.path) for each in planned if each.leased})
     try:
-        yield names, planned
+        with in_use(taken, options.lease_ttl):
+            yield names, planned
     finally:
-        for path in {each.path for each in planned if each.leased}:
-            leases.release(Path(path))
+        for path in taken:
+            leases.release(path)
 
 
 def scanned(
