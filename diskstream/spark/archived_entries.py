@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["ArchivePartition", "archived_columns", "is_archive", "plan_archive", "read_archived"]
 
 _IDS = ("id_ms", "id_seq", "ts")
+# What less than a whole file can tell: `id_ms` and `ts` show damage of each other, for all else there is the digest.
+_TIMED = frozenset({"stream", "id_ms", "ts"})
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,13 @@ def read_archived(partition: ArchivePartition, plan: Plan, options: ReadOptions)
     spare_the_collector()
 
 
+def _columns(each: FileSlice, plan: Plan) -> tuple[str, ...] | None:
+    """Which columns of a file are read; None for all of them, as the digest is of these: where there is more to tell
+    than times, and where a bound is among its rows, of which `id_seq` decides."""
+    is_cut = each.file.first < each.first or each.last < each.file.last
+    return _IDS if plan.layout == "ids" and _TIMED.issuperset(plan.names) and not is_cut else None
+
+
 def _rows(
     place: Place, each: FileSlice, shape: Shape, plan: Plan, options: ReadOptions
 ) -> "Generator[pa.RecordBatch, None, None]":
@@ -168,7 +177,7 @@ def _rows(
     try:
         if options.on_corruption == "skip":
             verify_part(place, file, shape)  # first, since what was given cannot be taken back
-        with closing(checked_part(place, file, shape, columns=_IDS if plan.layout == "ids" else None)) as batches:
+        with closing(checked_part(place, file, shape, columns=_columns(each, plan))) as batches:
             for batch in batches:
                 yield rows_within(batch, each.first, each.last)
     except ChangedError as error:

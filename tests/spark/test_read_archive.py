@@ -238,6 +238,21 @@ def test_damage_that_parquet_does_not_notice_ends_a_read(no_spark: Any, tmp_path
     assert (told["stream"], told["first"], told["last"]) == ("s", str(file.first), str(file.last))
 
 
+def test_ids_alone_are_those_that_were_written_or_none(no_spark: Any, tmp_path: Path) -> None:
+    """Of a file's `id_seq` nothing but the digest tells, which is of whole rows."""
+    fill(tmp_path / "store", "s", days(3, 20))
+    archive.run(no_spark, ArchiveSettings(str(tmp_path / "store"), str(tmp_path / "a")))
+    file, inside = flipped(tmp_path / "a", 1)
+    for names in (("id",), ("id_seq",), ("stream", "id_ms", "id_seq")):
+        with pytest.raises(ArchiveError, match="is damaged: its rows are not those that were written"):
+            read(tmp_path / "a", schema("ids", *names), largeIds="wrap")
+    assert not set(read(tmp_path / "a", schema("ids", "id"), onCorruption="skip")["id"].to_pylist()) & set(inside)
+    # Times show damage of their own, so that counts by time need not read all; but not where a bound cuts the file.
+    assert read(tmp_path / "a", schema("ids", "stream", "ts")).num_rows == 60
+    with pytest.raises(ArchiveError, match="is damaged"):
+        read(tmp_path / "a", schema("ids", "stream", "ts"), startingIds=str(file.first.next()))
+
+
 def test_a_compaction_disturbs_no_read_until_its_grace_time_is_over(no_spark: Any, tmp_path: Path) -> None:
     for first in range(3):
         fill(tmp_path / "store", "s", [(f"{BASE + first}-0", {"n": str(first)})])
