@@ -74,6 +74,18 @@ class Locks:
             if not is_alone:
                 forking.end(self._record)
 
+    def has_others_recorded(self) -> bool:
+        """Whether another opening has that lock. It is only looked at: who tried it would have it for a moment.
+
+        Raises:
+            OSError: nobody can say.
+        """
+        command: int | None = getattr(fcntl, "F_OFD_GETLK", None)
+        if command is None:
+            return False
+        asked = struct.pack(_RECORD, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        return bool(struct.unpack(_RECORD, fcntl.fcntl(self.fd, command, asked))[0] != fcntl.F_UNLCK)
+
     def taken(self, path: Path) -> bool:
         """Locks it for oneself alone, without waiting; False where others have it.
 

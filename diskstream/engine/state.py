@@ -44,6 +44,7 @@ __all__ = ["View", "ViewDamaged", "open_view"]
 
 _T = TypeVar("_T")
 _MAX_EPOCH_BYTES = 64
+_CLEAN = "clean"
 
 # Who is killed within a transaction keeps LMDB from using the pages anew that were freed since. He is looked for each
 # time so many transactions have written.
@@ -188,15 +189,23 @@ class View:
         return Locks(users.fileno(), self._made_at)
 
     def _join(self, users: Locks) -> None:
-        """Takes the shared flock, with an epoch of this boot: whoever comes alone sets it, others find it set."""
+        """Takes the shared flock, with an epoch of this boot: whoever comes alone sets it, others find it set.
+
+        Who is in has a record lock too. So he tells of this boot who finds another name for it in the epoch: where the
+        system does not say which boot it is, each opening calls it otherwise.
+        """
+        boot = boot_id().hex()
         while True:
             if users.is_alone():
-                self._begin_alone()
+                self._begin_alone(boot)
                 users.change(fcntl.LOCK_SH)
+            epoch = self._epoch(must_tell=True)
             # Waited for the last one to close? Then the epoch says "clean", and must not while we write.
-            if self._epoch(must_tell=True) == boot_id().hex():
+            if epoch == boot or (epoch != _CLEAN and users.has_others_recorded()):
+                users.record(fcntl.F_RDLCK)
                 return
             users.change(fcntl.LOCK_UN)
+            time.sleep(_LOOK_S)
 
     def _leave_users(self) -> None:
         users, self._users = self._users, None
@@ -217,11 +226,11 @@ class View:
                 raise
             return ""
 
-    def _begin_alone(self) -> None:
+    def _begin_alone(self, boot: str) -> None:
         """Nobody else has the view open: what an earlier boot left is taken over only if it was closed cleanly."""
-        boot, before = boot_id().hex(), self._epoch()
+        before = self._epoch()
         # And LMDB ends the process on pages that it did not write: what a disk has damaged is not shown to it.
-        if before not in (boot, "clean") or view_check.unsound(self.path):
+        if before not in (boot, _CLEAN) or view_check.unsound(self.path):
             self._remove_files()
         make_room_for_slots(self.path)
         if before != boot:
@@ -293,7 +302,7 @@ class View:
                 if self._data_inode() == self._inode and users.is_alone():
                     env.sync(True)
                     env.close()
-                    self._write_epoch("clean")
+                    self._write_epoch(_CLEAN)
             except (OSError, lmdb.Error, ForkedError):
                 pass  # it will be made anew
             finally:

@@ -5,13 +5,14 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import lmdb
 
 import diskstream
 from diskstream import DiskstreamError, Group, NoGroupError, Store
-from diskstream.engine import view_map, view_rows
+from diskstream.engine import page, view_map, view_rows
 from diskstream.engine.state import View
 from tests.engine.children import LIMIT_S, hear, say
 
@@ -72,6 +73,12 @@ def _stop(word: str) -> None:
     """Says where it stands, and goes no further."""
     say(word)
     signal.pause()
+
+
+def serve_without_a_boot(path: str, consumer: str, first_map_bytes: int) -> None:
+    """As `serve`, where the system does not say which boot it is."""
+    page._BOOT_ID = Path("/nowhere")
+    serve(path, consumer, first_map_bytes)
 
 
 def hold_all_readers(path: str) -> None:
