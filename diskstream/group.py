@@ -194,7 +194,8 @@ class Group(WireGroup):
             if last is not None and last >= target:
                 return False
             following = target.next()
-            read = log.native.counters()[2] - (0 if following is None else positions.count_from(log, following))
+            # Of what a trim with ACKED took from the middle nothing is left to read, and no deleted ID tells of it.
+            read = log.native.counters()[2] - (0 if following is None else positions.live_from(log, following))
             record = ("position", group, target, max(0, read))
             log.retry(lambda: log.native.change([record], now_ms(log)), held=True)
             return True

@@ -14,7 +14,7 @@ from diskstream.errors import CorruptionError
 from diskstream.ids import MAX_ID, MIN_ID
 from diskstream.plurals import number_of
 
-__all__ = ["all_listed", "count_from", "id_at", "id_further", "listed", "opened", "position_of"]
+__all__ = ["all_listed", "count_from", "id_at", "id_further", "listed", "live_from", "opened", "position_of"]
 
 
 def count_from(log: StreamLog, start: EntryID) -> int:
@@ -25,6 +25,17 @@ def count_from(log: StreamLog, start: EntryID) -> int:
             return sum(high - low for _, low, high in _runs(log, start))
         except SegmentGone:
             continue  # the list of segments has changed meanwhile
+
+
+def live_from(log: StreamLog, start: EntryID) -> int:
+    """The same without those that are gone; under the append lock."""
+    while True:
+        log.refresh()
+        try:
+            view, low, _ = next(_runs(log, start))
+        except SegmentGone:
+            continue
+        return max(0, log.native.counters()[0] - log.native.live_before(view.number, low))
 
 
 def id_further(log: StreamLog, start: EntryID, count: int) -> EntryID | None:

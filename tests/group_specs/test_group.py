@@ -311,3 +311,26 @@ def test_a_stream_renamed_over_another_brings_its_own_groups(store: Store, strea
 def test_it_says_what_it_is(group: Group) -> None:
     assert repr(group) == "<diskstream.Group b'g' of b's'>"
     assert repr(group.consumer("c")) == "<diskstream.Consumer b'c' of b'g' of b's'>"
+
+
+# --- moving on without consumers --------------------------------------------------------------------------------------
+
+
+def test_what_a_trim_took_from_the_middle_is_no_lag_of_who_moves_on_by_itself(store: Store) -> None:
+    stream = store.stream("x")
+    stream.add_many([{"n": number} for number in range(20)], ids=[f"{number}-0" for number in range(1, 21)])
+    stuck = stream.group("stuck", start="0")
+    assert len(stuck.consumer("c").read()) == 20
+    stuck.ack(*(f"{number}-0" for number in range(2, 21)))
+    assert stream.trim(maxlen=5, ref="ACKED") == 15
+    assert ids(stream.range()) == ["1-0", "17-0", "18-0", "19-0", "20-0"]
+    late = stream.group("late", start="0", entries_read=0)
+    assert late.advance("1-0")
+    assert progress(late) == ("1-0", 16, 4)
+    assert late.advance("18-0")
+    assert progress(late) == ("18-0", 18, 2)
+    assert not late.advance("17-0")
+    assert ids(late.consumer("c").read(count=1)) == ["19-0"]
+    assert progress(late) == ("19-0", 19, 1)
+    assert late.advance("20-0")
+    assert progress(late) == ("20-0", 20, 0)
