@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -241,7 +240,7 @@ def test_who_is_deleted_while_he_waits_is_made_again_by_an_entry_alone(tmp_path:
         waiter.start()
         until(lambda: waiting_now(group) == 1)
         group.delete_consumer("c")
-        time.sleep(0.5)  # whoever waits looks again by then
+        waiter.join(0.5)  # who waits looks again by then
         assert group.consumers() == []
         ids = added(stream)
         waiter.join(LIMIT_S)
