@@ -80,11 +80,7 @@ class Locks:
         Raises:
             OSError: nobody can say.
         """
-        command: int | None = getattr(fcntl, "F_OFD_GETLK", None)
-        if command is None:
-            return False
-        asked = struct.pack(_RECORD, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-        return bool(struct.unpack(_RECORD, fcntl.fcntl(self.fd, command, asked))[0] != fcntl.F_UNLCK)
+        return _is_recorded(self.fd)
 
     def taken(self, path: Path) -> bool:
         """Locks it for oneself alone, without waiting; False where others have it.
@@ -150,18 +146,23 @@ def lock_now(fd: int, path: Path, operation: int = fcntl.LOCK_EX) -> bool:
 def is_held(path: Path) -> bool:
     """Whether some opening of a file has its record locked, as every opening of `Locks` has, and nothing is changed by
     the look. False also where nobody can tell."""
-    command: int | None = getattr(fcntl, "F_OFD_GETLK", None)
-    if command is None:
-        return False
     with contextlib.suppress(OSError):
         fd = open_regular(path)
         try:
-            asked = struct.pack(_RECORD, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-            kind: int = struct.unpack(_RECORD, fcntl.fcntl(fd, command, asked))[0]
-            return kind != fcntl.F_UNLCK
+            return _is_recorded(fd)
         finally:
             os.close(fd)
     return False
+
+
+def _is_recorded(fd: int) -> bool:
+    """Whether another opening has the record lock; False where the system cannot tell."""
+    command: int | None = getattr(fcntl, "F_OFD_GETLK", None)
+    if command is None:
+        return False
+    asked = struct.pack(_RECORD, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    kind: int = struct.unpack(_RECORD, fcntl.fcntl(fd, command, asked))[0]
+    return kind != fcntl.F_UNLCK
 
 
 @contextlib.contextmanager
