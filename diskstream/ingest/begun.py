@@ -11,9 +11,9 @@ Who gives the same files other options means to begin anew.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,11 +21,12 @@ from typing import Any, NamedTuple
 import diskstream
 from diskstream.checked_json import checked, with_check
 from diskstream.errors import ChangedError
+from diskstream.ingest.holding import place_of
 from diskstream.ingest.resuming import rows_left_by
 from diskstream.ingest.sources import shown
 from diskstream.plurals import number_of
+from diskstream.system_calls import give, open_regular, wrapped
 from diskstream.system_calls import named as list_named
-from diskstream.system_calls import open_regular, wrapped
 
 __all__ = ["Beginning", "begin", "note_over"]
 
@@ -67,12 +68,8 @@ def begin(store: diskstream.Store, imports: Sequence[Beginning], *, again: bool)
         if ours is not None and "key" in facts and facts.get("whole") != ours.whole:
             _check_other(path, facts, ours, again=again)
     for name, each in named.items():
-        path = _path(store, each.stream, each.key)
-        facts = with_check({"stream": name, "key": each.key, "files": list(each.files), "whole": each.whole})
-        with wrapped(path, "write"):
-            descriptor = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(json.dumps(facts).encode("ascii"))
+        facts = {"stream": name, "key": each.key, "files": list(each.files), "whole": each.whole}
+        _write(_path(store, each), facts)
 
 
 def _check_other(path: Path, facts: dict[str, Any], ours: Beginning, *, again: bool) -> None:
@@ -103,13 +100,28 @@ def note_over(store: diskstream.Store, imports: Sequence[Beginning]) -> None:
     """
     for each in imports:
         if each.key:
-            path = _path(store, each.stream, each.key)
+            path = _path(store, each)
             with wrapped(path, "remove"):
                 path.unlink(missing_ok=True)
 
 
-def _path(store: diskstream.Store, stream: diskstream.Stream, key: str) -> Path:
-    return store.path / "imports" / f"{hashlib.sha256(stream.name + b' ' + key.encode()).hexdigest()}.json"
+def _path(store: diskstream.Store, each: Beginning) -> Path:
+    return place_of(store, each.stream.name, each.key, ".json")
+
+
+def _write(path: Path, facts: dict[str, Any]) -> None:
+    """In one step: who goes on with an import writes it again, and killed meanwhile must leave what there was."""
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
+    with wrapped(path, "write"):
+        try:
+            with os.fdopen(open_regular(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+                give(file.fileno(), temporary)
+                file.write(json.dumps(with_check(facts)).encode("ascii"))
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def _read(path: Path) -> dict[str, Any]:

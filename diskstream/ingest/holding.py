@@ -22,7 +22,12 @@ from diskstream.errors import ChangedError
 from diskstream.ingest.sources import shown
 from diskstream.system_calls import give_folder, lock_now, open_regular, wrapped
 
-__all__ = ["importing"]
+__all__ = ["importing", "place_of"]
+
+
+def place_of(store: diskstream.Store, stream: bytes, key: str, suffix: str) -> Path:
+    """Where something stands of an import into a stream."""
+    return store.path / "imports" / f"{hashlib.sha256(stream + b' ' + key.encode()).hexdigest()}{suffix}"
 
 
 @contextlib.contextmanager
@@ -36,8 +41,8 @@ def importing(store: diskstream.Store, stream: bytes, key: str) -> Iterator[None
     if not key:
         yield
         return
-    folder = store.path / "imports"
-    path = folder / f"{hashlib.sha256(stream + b' ' + key.encode()).hexdigest()}.lock"
+    path = place_of(store, stream, key, ".lock")
+    folder = path.parent
     with wrapped(folder, "make"):
         folder.mkdir(mode=0o750, exist_ok=True)
         give_folder(folder)

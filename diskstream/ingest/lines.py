@@ -11,6 +11,7 @@ import io
 import os
 import select
 import stat
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _CHUNK = 256 * 1024
-_QUIET_S = 0.2  # what a pipe brings in pieces is one batch, where no piece is so long in coming
+# What a pipe brings in pieces is one batch, where no piece is so long in coming; but no longer than so, as rows may
+# come one by one with never a pause.
+_QUIET_S, _LONGEST_S = 0.2, 1.0
 
 
 class Lines:
@@ -84,7 +87,7 @@ class _Counted(io.RawIOBase):
     ) -> None:
         self._file = file
         self._head = head
-        self._on_quiet = on_quiet
+        self._on_quiet, self._told = on_quiet, time.monotonic()
         self._size = _size(file)
         self._came = 0
         self._on_read = on_read
@@ -95,11 +98,18 @@ class _Counted(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
+    def _may_wait(self) -> bool:
+        """Whether the next piece is long in coming, or it is long since that was said; never of what has a size."""
+        if self._size:
+            return False
+        return is_quiet(self._file, _QUIET_S) or time.monotonic() - self._told >= _LONGEST_S
+
     def readinto(self, buffer: WriteableBuffer) -> int:
         view = memoryview(buffer).cast("B")
         while not self._pending:
-            if not self._head and self._on_quiet is not None and is_quiet(self._file, _QUIET_S):
+            if not self._head and self._on_quiet is not None and self._may_wait():
                 self._on_quiet()
+                self._told = time.monotonic()
             chunk, self._head = self._head or read_some(self._file, len(view)), b""
             self._came += len(chunk)
             if chunk and self._on_read is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -31,9 +30,6 @@ SHOWN_BAD_ROWS = 20
 
 # A shorter row is no entry that is too large, where the names of its columns are no longer.
 _LONG_BYTES = MAX_ENTRY_BYTES // 2
-
-# So long a batch is filled, at most: what a pipe brings may come a row a second, with never a pause.
-_LONGEST_S = 1.0
 
 # Half as many fields as an entry may have.
 _MANY_FIELDS = 1 << 15
@@ -252,16 +248,16 @@ class Loader:
     # --- appending ----------------------------------------------------------------------------------------------------
 
     def _append_batches(self, rows: Iterator[tuple[diskstream.EntryID | None, Pairs]]) -> None:
-        size, began = 0, 0.0
+        size = 0
         for entry_id, pairs in rows:
             if not self._batch:
-                size, began = 0, time.monotonic()
+                size = 0
             self._ids.append(entry_id)
             self._batch.append(pairs)
             size += sum(len(name) + len(value) for name, value in pairs)
             is_last_held = self._resumption.rows + len(self._batch) == self._resumption.held
             is_full = len(self._batch) >= self._options.batch or size >= MAX_BATCH_BYTES
-            if is_full or is_last_held or time.monotonic() - began >= _LONGEST_S:
+            if is_full or is_last_held:
                 self._append_held()
         self._append_held()
 

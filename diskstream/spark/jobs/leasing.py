@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from diskstream import leases
+from diskstream.spark.jobs.beside import beside
 from diskstream.store import Store
 
 __all__ = ["in_use", "leased"]
@@ -39,17 +40,11 @@ def in_use(paths: Sequence[Path], ttl_s: float) -> Iterator[None]:
         paths: of the leases.
         ttl_s: for how many seconds each is kept when nobody uses it.
     """
-    done = threading.Event()
 
-    def beat() -> None:
+    def beat(done: threading.Event) -> None:
         while not done.wait(max(ttl_s / 4, _LEAST_BEAT_S)):
             for path in paths:
                 leases.touch(path)
 
-    thread = threading.Thread(target=beat, name="diskstream-lease", daemon=True)
-    thread.start()
-    try:
+    with beside("diskstream-lease", beat):
         yield
-    finally:
-        done.set()
-        thread.join()

@@ -4,11 +4,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from diskstream.spark.jobs.beside import beside
 from diskstream.spark.jobs.connect import is_connected
 
 if TYPE_CHECKING:
@@ -33,16 +35,8 @@ def watched(spark: "SparkSession", what: str, total: int, *, quiet: bool) -> Ite
         yield
         return
     counts = _reported if is_connected(spark) else _tracked
-    done = threading.Event()
-    with counts(spark) as finished:
-        following = (what, total, done, finished)
-        thread = threading.Thread(target=_follow, args=following, name="diskstream-progress", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            done.set()
-            thread.join()
+    with counts(spark) as finished, beside("diskstream-progress", partial(_follow, what, total, finished)):
+        yield
 
 
 @contextmanager
@@ -79,7 +73,7 @@ def _reported(spark: Any) -> Iterator[Callable[[], int]]:
         spark.removeProgressHandler(heard)
 
 
-def _follow(what: str, total: int, done: threading.Event, finished: Callable[[], int]) -> None:
+def _follow(what: str, total: int, finished: Callable[[], int], done: threading.Event) -> None:
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
     columns = (
