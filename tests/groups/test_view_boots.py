@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from diskstream.engine import page, view_map
+from diskstream.engine.locks import Locks
+from diskstream.engine.moved import FORKS
 from diskstream.engine.page import boot_id
 from tests.engine.children import child
 from tests.groups.test_view import Shown, opened, shown, work
@@ -80,3 +82,30 @@ def test_an_earlier_boots_view_is_not_believed_as_somebody_comes_to_it_too(tmp_p
         comer.join()
         assert found == [before]
         assert (view / "data.mdb").stat().st_ino != was
+
+
+@pytest.mark.timeout(60)
+def test_who_comes_as_the_last_one_leaves_does_not_write_in_a_view_that_is_called_clean(tmp_path: Path) -> None:
+    """Who leaves gives up the `flock` first: with his record lock still there, he has said `clean` already."""
+    view = tmp_path / "s" / "view"
+    with opened(tmp_path / "s") as (_, group):
+        before = work(group)
+    assert (view / "epoch").read_text() == "clean"
+    epochs = list[str]()
+
+    def look() -> None:
+        with opened(tmp_path / "s") as (_, group):
+            assert shown(group) == before
+            epochs.append((view / "epoch").read_text())
+
+    comer = threading.Thread(target=look)
+    with (view / "users").open("r+b") as file:
+        leaving = Locks(os.dup(file.fileno()), FORKS.count)
+        leaving.change(fcntl.LOCK_SH)
+        assert leaving.record(fcntl.F_RDLCK)
+        comer.start()
+        comer.join(0.5)
+        assert comer.is_alive()
+        leaving.close()
+    comer.join()
+    assert epochs == [boot_id().hex()]
