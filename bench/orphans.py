@@ -26,7 +26,7 @@ def adopted() -> Iterator[None]:
     try:
         yield
     finally:
-        _adopt(orphans=False)
+        # An orphan that ends leaves children of its own behind: they are adopted as well, until there are none.
         deadline = time.monotonic() + _PATIENCE_S
         while new := set(children()) - before:
             late = time.monotonic() > deadline
@@ -36,6 +36,7 @@ def adopted() -> Iterator[None]:
                         os.kill(child, signal.SIGKILL)
                     os.waitpid(child, 0 if late else os.WNOHANG)
             time.sleep(0.05)
+        _adopt(orphans=False)
 
 
 def _adopt(*, orphans: bool) -> None:
