@@ -45,11 +45,44 @@ def _adopt(*, orphans: bool) -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
+def orphan_the_children_of(words: bytes) -> None:
+    """Kills the processes below this one whose command line has `words`, but for those forked from such a one.
+
+    A process that ignores SIGCHLD, as PySpark's daemon does, has its children vanish with what they used. Without it
+    they are adopted; of a daemon that forks what `words` are is the command line of its children too.
+    """
+    found = {number for number in descendants() if words in _command_line(number)}
+    for number in found:
+        if _parent(number) not in found:
+            with suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
+
+
+def descendants() -> list[int]:
+    """The processes below this one."""
+    parents = {int(process.name): _parent(int(process.name)) for process in Path("/proc").glob("[0-9]*")}
+    found, new = [], [os.getpid()]
+    while new:
+        new = [number for number, parent in parents.items() if parent in new]
+        found += new
+    return found
+
+
 def children(of: int | None = None) -> list[int]:
     """The processes whose parent is `of`: this one where it is not named."""
-    wanted, found = os.getpid() if of is None else of, []
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if int((process / "stat").read_text().rpartition(")")[2].split()[1]) == wanted:
-                found.append(int(process.name))
-    return found
+    wanted = os.getpid() if of is None else of
+    return [int(process.name) for process in Path("/proc").glob("[0-9]*") if _parent(int(process.name)) == wanted]
+
+
+def _parent(of: int) -> int:
+    try:
+        return int(Path(f"/proc/{of}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0  # it has ended
+
+
+def _command_line(of: int) -> bytes:
+    try:
+        return Path(f"/proc/{of}/cmdline").read_bytes()
+    except OSError:
+        return b""

@@ -30,7 +30,7 @@ from typing import Any
 import diskstream
 from bench.context import Context
 from bench.model import Figure, Result, Row, Target
-from bench.orphans import adopted
+from bench.orphans import adopted, orphan_the_children_of
 from bench.rounds import Contender, take_turns
 
 NAME = "spark"
@@ -148,6 +148,7 @@ def session_of(scratch: Path, more: dict[str, str]) -> Iterator[Any]:
         try:
             yield spark
         finally:
+            orphan_the_children_of(b"pyspark.daemon")
             spark.stop()
             gateway.shutdown()
             gateway.proc.communicate(timeout=60)  # the end of its input ends the JVM

@@ -9,6 +9,7 @@ largest of the Python workers, in which the tasks run. Flat is a ratio of 1.5 at
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from typing import Any
 import diskstream
 from bench.context import Context
 from bench.model import Figure, Result, Row, Target
+from bench.orphans import descendants
 from bench.procs import ask
 from bench.subjects import spark as shared
 
@@ -105,7 +107,8 @@ def _steps(spark: Any, store: Path, place: Path) -> dict[str, Callable[[], objec
 def _watch(peaks: dict[str, float], stop: threading.Event) -> None:
     """Notes the high-water marks of this process and those below it, twice a second, until it is told to stop."""
     while not stop.wait(0.5):
-        for process in _family():
+        for number in (os.getpid(), *descendants()):
+            process = Path(f"/proc/{number}")
             try:
                 words = (process / "cmdline").read_bytes()
                 lines = (process / "status").read_text().splitlines()
@@ -114,18 +117,3 @@ def _watch(peaks: dict[str, float], stop: threading.Event) -> None:
             peak = next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), 0.0)
             kind = "jvm" if b"org.apache.spark" in words else "worker" if b"pyspark.daemon" in words else "planner"
             peaks[kind] = max(peaks.get(kind, 0.0), peak)
-
-
-def _family() -> list[Path]:
-    parents: dict[int, list[int]] = {}
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-        parents.setdefault(parent, []).append(int(process.name))
-    found, new = [], [int(Path("/proc/self").resolve().name)]
-    while new:
-        found += new
-        new = [child for parent in new for child in parents.get(parent, [])]
-    return [Path(f"/proc/{number}") for number in found]
