@@ -14,6 +14,7 @@ from diskstream.server.connection import SOFT_OUT_BYTES, UNKNOWN_OUT_BYTES, Conn
 from diskstream.server.counts import Counts
 from diskstream.server.poller import GONE, HANGUP, READ, WRITE, Poller
 from diskstream.server.running import Arrived, Commands, Runner
+from diskstream.server.tls import TlsError
 
 __all__ = ["Limits", "Loop"]
 
@@ -70,6 +71,7 @@ class Loop:
         self.runner = runner(poke=self.poke, close=self.close)
         self.stopping = False
         self._warned = -_WARN_EVERY_S
+        self._tls_told: dict[str, float] = {}  # by reason, of which OpenSSL has so many and no more
         self._second = self._sweep_at = 0.0
 
     # --- what it listens to -------------------------------------------------------------------------------------------
@@ -240,7 +242,9 @@ class Loop:
                 data = connection.receive(_RECEIVE_BYTES)
             except (BlockingIOError, InterruptedError):
                 return []
-            except OSError:
+            except OSError as error:
+                if isinstance(error, TlsError):
+                    self._tell_of_tls(connection, str(error), now)
                 data = b""
             size, commands = len(data), parser.feed(data, caller.user is not None)
         if not size:
@@ -253,6 +257,12 @@ class Loop:
         if parser.error is not None or parser.held_back or parser.limit_passed:
             self._behind.append(connection)
         return commands
+
+    def _tell_of_tls(self, connection: Connection, reason: str, now: float) -> None:
+        """Logs why there is no TLS with a client: it sees its connection end, often without a reason."""
+        if now - self._tls_told.get(reason, -_WARN_EVERY_S) >= _WARN_EVERY_S:
+            self._tls_told[reason] = now
+            _LOG.warning("closing %s: no TLS with it: %s", connection, reason)
 
     def _keep(self, connection: Connection, now: float) -> None:
         """Takes what a client sends that does not read its replies: many send a whole pipeline before they read."""

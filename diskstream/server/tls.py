@@ -7,7 +7,7 @@ import ssl
 from diskstream.server.errors import ServeError
 from diskstream.server.settings import ServerSettings
 
-__all__ = ["TlsSocket", "context_of"]
+__all__ = ["TlsError", "TlsSocket", "context_of"]
 
 
 def context_of(settings: ServerSettings) -> ssl.SSLContext:
@@ -38,6 +38,20 @@ def context_of(settings: ServerSettings) -> ssl.SSLContext:
     return context
 
 
+class TlsError(OSError):
+    """There is no TLS with a client: it speaks something else, has no certificate that counts, or does not trust ours.
+
+    Its text is OpenSSL's reason.
+    """
+
+
+def _reason(error: ssl.SSLError) -> str:
+    """As ``peer did not return a certificate``; of a certificate that does not count, what is wrong with it."""
+    wrong = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else ""
+    reason = (error.reason or str(error)).lower().replace("_", " ")
+    return f"{reason}: {wrong}" if wrong else reason
+
+
 class TlsSocket:
     """A socket with TLS, as the loop wants it: the handshake is made by the first reads."""
 
@@ -50,12 +64,15 @@ class TlsSocket:
 
         Raises:
             BlockingIOError: there are none yet.
-            OSError: the client is gone, or does not speak TLS.
+            TlsError: there is no TLS with the client.
+            OSError: it is gone.
         """
         try:
             return self._socket.recv(size)
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError) as error:
             raise BlockingIOError from error
+        except ssl.SSLError as error:
+            raise TlsError(_reason(error)) from error
 
     def send(self, data: bytes | memoryview, /) -> int:
         """Sends some.

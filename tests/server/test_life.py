@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import shutil
 import signal
 import socket
@@ -192,6 +193,29 @@ def test_tls(certificate: Path, asked: str) -> None:
             plain.sendall(packed("PING"))  # no TLS
             with contextlib.suppress(ConnectionResetError):
                 assert plain.recv(1 << 16)[:1] != b"+"
+
+
+def test_the_log_says_why_there_is_no_tls_with_a_client(certificate: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The client sees a connection that ends: who runs the server was told nothing. Each reason once, whoever comes."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    cert, key = str(certificate / "cert.pem"), str(certificate / "key.pem")
+    untrusting, nameless = ssl.create_default_context(), ssl.create_default_context(cafile=cert)
+    with (
+        caplog.at_level(logging.WARNING, "diskstream.server"),
+        serving(certificate / "store", tls_port=port, tls_cert_file=cert, tls_key_file=key, tls_ca_cert_file=cert),
+    ):
+        for context in (untrusting, nameless, nameless):
+            with contextlib.suppress(OSError), tls_client(context, port) as client:
+                client.at_end()
+        with Client.connected("127.0.0.1", port) as plain:
+            plain.send("PING")
+            plain.at_end()
+        with Client.connected("127.0.0.1", port):
+            pass  # who comes and goes, as checks of health do, is no news
+    said = [message.rpartition("no TLS with it: ")[2] for message in caplog.messages]
+    assert said == ["tlsv1 alert unknown ca", "peer did not return a certificate", "wrong version number"]
 
 
 def test_certificates_that_are_missing_are_named(tmp_path: Path) -> None:
