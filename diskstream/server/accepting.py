@@ -11,7 +11,7 @@ from diskstream.server.connection import Connection, Socket
 from diskstream.server.counts import Counts
 from diskstream.server.listeners import DENIED, Listener, is_local
 from diskstream.server.loop import Loop
-from diskstream.server.parts import Parts
+from diskstream.server.parts import Parser, Parts
 from diskstream.server.settings import ServerSettings
 from diskstream.server.tls import TlsSocket
 
@@ -88,11 +88,14 @@ class Door:
             host=self._host,
             is_local=unix or is_local(str(peer[0])),
         )
+        self.loop.add(Connection(sock, caller, self.parser(), self.parts.encode))
+
+    def parser(self) -> Parser:
+        """A client's parser, with the limits as they are set now."""
         settings = self.settings
-        parser = self.parts.parser(
+        return self.parts.parser(
             max_bulk_bytes=settings.proto_max_bulk_len, max_query_bytes=settings.client_query_buffer_limit, runs=True
         )
-        self.loop.add(Connection(sock, caller, parser, self.parts.encode))
 
     def _refusal(self, listener: Listener, peer: object) -> bytes | None:
         if len(self.loop.connections) >= self.settings.maxclients:

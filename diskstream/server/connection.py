@@ -93,9 +93,9 @@ class Connection:
     def __init__(
         self, sock: "Socket | socket.socket", caller: Caller, parser: Parser, encode: Callable[..., bytes]
     ) -> None:
-        self.sock, self.caller, self.parser, self._encode = sock, caller, parser, encode
+        self.sock, self.caller, self._encode = sock, caller, encode
         self.fd = sock.fileno()
-        self.plain = parser if isinstance(sock, socket.socket) and isinstance(parser, RequestParser) else None
+        self.take_parser(parser)
         self.receive, self.send = sock.recv, sock.send
         self.replies: list[Reply] = []
         self.reply_bytes = 0
@@ -110,6 +110,11 @@ class Connection:
 
     def __repr__(self) -> str:
         return f"<Connection {self.caller.id} from {self.caller.address}>"
+
+    def take_parser(self, parser: Parser) -> None:
+        """Has what comes from now on parsed by this one."""
+        self.parser = parser
+        self.plain = parser if isinstance(self.sock, socket.socket) and isinstance(parser, RequestParser) else None
 
     def held(self) -> bool:
         """Whether its commands must not run now."""

@@ -12,6 +12,7 @@ from diskstream.commands.replies import ErrorReply
 from diskstream.commands.wire import Receiver, send_each
 from diskstream.server.connection import SOFT_OUT_BYTES, UNKNOWN_OUT_BYTES, Connection
 from diskstream.server.counts import Counts
+from diskstream.server.parts import Parser
 from diskstream.server.poller import GONE, HANGUP, READ, WRITE, Poller
 from diskstream.server.running import Arrived, Commands, Runner
 from diskstream.server.tls import TlsError
@@ -64,6 +65,8 @@ class Loop:
         self._listeners: dict[int, tuple[socket.socket, Callable[[socket.socket], None]]] = {}
         self._resting_until: float | None = None
         self._behind: list[Connection] = []
+        self._outdated: list[Connection] = []  # whose parsers have limits that were changed
+        self._parser: Callable[[], Parser] | None = None  # makes one with those that count
         self._poked, self._poke = socket.socketpair()
         for end in (self._poked, self._poke):
             end.setblocking(False)
@@ -91,6 +94,28 @@ class Loop:
         """Takes a client in."""
         self.connections[connection.fd] = self.by_id[connection.caller.id] = connection
         self._poller.register(connection.fd, READ)
+
+    def limit_requests(self, parser: Callable[[], Parser]) -> None:
+        """Takes changed limits of requests into use for those who are connected; `parser` makes one with them.
+
+        Who has sent a part of a request keeps the old ones until the rest has come, as far as the limit of what is kept
+        allows: that one ends the connection within a second.
+        """
+        self._parser, self._outdated = parser, list(self.connections.values())
+        self._replace_parsers()
+
+    def _replace_parsers(self) -> None:
+        outdated, self._outdated = self._outdated, []
+        for connection in outdated:
+            parser = connection.parser
+            if connection.closed or self._parser is None:
+                continue
+            if not (parser.buffered_bytes or parser.held_back or parser.limit_passed or parser.error is not None):
+                connection.take_parser(self._parser())
+            elif parser.buffered_bytes > self._limits.client_query_buffer_limit:
+                self._close_over_limit(connection)
+            else:
+                self._outdated.append(connection)
 
     def poke(self) -> None:
         """Wakes the loop. Safe from any thread, and from a signal."""
@@ -187,6 +212,7 @@ class Loop:
             self._second = now + _SECOND
             runner.waiters.serve(runner.bells.stale(), now)
             self._close_idle(now)
+            self._replace_parsers()
             self._each_second(now)
         if self._sweep_at <= now:
             self._sweep_at = self._sweep(now)
@@ -309,9 +335,7 @@ class Loop:
             if connection.closed or connection.closing:  # after QUIT, what follows is nobody's
                 continue
             if parser.limit_passed:
-                self._counts.query_limit += 1
-                _LOG.warning("closing %s: its request is over the limit", connection)
-                self.close(connection)
+                self._close_over_limit(connection)
             elif parser.error is not None and (connection.held() or connection.pending):
                 self._behind.append(connection)  # what came before it is answered first
             elif parser.error is not None:
@@ -320,6 +344,11 @@ class Loop:
                 self.end(connection)
             elif parser.held_back or connection.backlog or connection.ended:
                 self._behind.append(connection)
+
+    def _close_over_limit(self, connection: Connection) -> None:
+        self._counts.query_limit += 1
+        _LOG.warning("closing %s: its request is over the limit", connection)
+        self.close(connection)
 
     # --- sending ------------------------------------------------------------------------------------------------------
 

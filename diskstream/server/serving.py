@@ -71,9 +71,9 @@ class Server:
                 self.keyspace.settings.put(name, value)
             self.loop = Loop(self._runner, self.counts, settings, each_second=self._each_second, sweep=self._sweep)
             opened.callback(self.loop.stop)
-            door = Door(settings, self.parts, self.keyspace, self.loop, self.counts, host=self, context=context)
+            self._door = Door(settings, self.parts, self.keyspace, self.loop, self.counts, host=self, context=context)
             for each in self.listeners:
-                self.loop.listen(each.sock, door.accepts(each))
+                self.loop.listen(each.sock, self._door.accepts(each))
             self.metrics: MetricsEndpoint | None = None
             if settings.metrics_port:  # below zero, which only a program can set, is a free one
                 self.metrics = MetricsEndpoint(settings.metrics_bind, max(settings.metrics_port, 0), self._metrics)
@@ -211,6 +211,8 @@ class Server:
             self.settings.set(name, value)
         except ServeError as error:
             return str(error)
+        if name in ("proto-max-bulk-len", "client-query-buffer-limit"):
+            self.loop.limit_requests(self._door.parser)
         if name == "loglevel":
             _LOG.setLevel(LOG_LEVELS[value.lower()])
         if name == "maxclients":

@@ -157,6 +157,47 @@ def test_the_query_limit_closes(tmp_path: Path) -> None:
         assert server.counts.query_limit == 1
 
 
+def test_a_limit_of_requests_that_is_changed_is_for_who_is_connected_too(tmp_path: Path) -> None:
+    """It was for who came from then on: who was there could fill the memory still, and no higher one helped him."""
+    large = b"x" * (2 << 20)
+    with serving(tmp_path / "store") as server, Client.to(server) as operator, Client.to(server) as other:
+        assert other.call("ECHO", large) == large
+        assert operator.call("CONFIG", "SET", "proto-max-bulk-len", 1 << 20) == b"OK"
+        assert operator.call("CONFIG", "SET", "proto-max-bulk-len", 4 << 20) == b"OK"
+        assert other.call("ECHO", large) == large
+        assert operator.call("CONFIG", "SET", "proto-max-bulk-len", 1 << 20) == b"OK"
+        for client in (operator, other):
+            client.sock.sendall(b"*2\r\n$4\r\nECHO\r\n$2097152\r\n")
+            assert str(client.reply()) == "ERR Protocol error: invalid bulk length"
+            assert client.at_end()
+
+
+def most_kept(client: Client) -> int:
+    """The bytes that are kept of the largest unfinished request."""
+    lines = client.call("INFO", "clients").decode().splitlines()
+    return int(dict(line.split(":") for line in lines[1:] if ":" in line)["client_recent_max_input_buffer"])
+
+
+def test_a_limit_that_is_changed_waits_for_the_rest_of_a_request(tmp_path: Path) -> None:
+    """But for a request of which more is kept than may be kept by now, whose client is closed."""
+    large = b"x" * (2 << 20)
+    with (
+        serving(tmp_path / "store") as server,
+        Client.to(server) as operator,
+        Client.to(server) as short,
+        Client.to(server) as long,
+    ):
+        short.sock.sendall(b"*2\r\n$4\r\nECHO\r\n$2")
+        long.sock.sendall(packed("ECHO", large)[:-3])
+        while most_kept(operator) < len(large):
+            pass
+        assert operator.call("CONFIG", "SET", "client-query-buffer-limit", 1 << 20) == b"OK"
+        assert long.at_end()
+        assert server.counts.query_limit == 1
+        short.sock.sendall(b"\r\nhi\r\n")
+        assert short.reply() == b"hi"
+
+
 def test_idle_clients_are_closed_and_those_that_wait_are_not(tmp_path: Path) -> None:
     with serving(tmp_path / "store") as server, Client.to(server) as idle, Client.to(server) as waiting:
         waiting.send("XREAD", "BLOCK", 0, "STREAMS", "s", "$")
