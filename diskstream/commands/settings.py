@@ -29,7 +29,7 @@ class Setting:
     Attributes:
         name: as Redis calls it.
         value: at the start.
-        kind: ``text``, ``flag``, ``integer``, ``memory``, ``choice`` or ``save``.
+        kind: ``text``, ``flag``, ``integer``, ``memory``, ``choice``, ``save`` or ``output-limits``.
         least, most: limits of a number.
         choices: of a choice.
         fixed: it cannot be changed while it runs.
@@ -51,7 +51,11 @@ SETTINGS = (
     Setting("appendonly", "yes", "flag"),
     Setting("auto-aof-rewrite-percentage", "100", "integer", most=_INT32),
     Setting("bind", "127.0.0.1"),
-    Setting("client-output-buffer-limit", "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60"),
+    Setting(
+        "client-output-buffer-limit",
+        "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
+        "output-limits",
+    ),
     Setting("client-query-buffer-limit", "1073741824", "memory", least=1 << 20),
     Setting("cluster-enabled", "no", "flag", fixed=True),
     Setting("databases", "16", "integer", least=1, fixed=True),
@@ -110,6 +114,29 @@ def _number(setting: Setting, text: str) -> str:
     if not setting.least <= number <= setting.most:
         raise ValueError(f"argument must be between {setting.least} and {setting.most} inclusive")
     return str(number)
+
+
+def _output_limits(*texts: str) -> str:
+    """The limits of all classes of clients, as Redis shows them: of each those of the last text that names it.
+
+    One number alone, which Redis does not take, is the hard limit of class ``normal``.
+
+    Raises:
+        ValueError: there is no such class, or a limit is no number, in Redis's words.
+    """
+    limits = {name: ["0", "0", "0"] for name in ("normal", "slave", "pubsub")}
+    for text in texts:
+        words = text.lower().split()
+        if len(words) == 1:
+            words = ["normal", words[0], "0", "0"]
+        for at in range(0, len(words), 4):
+            name, numbers = words[at].replace("replica", "slave"), [_memory(word) for word in words[at + 1 : at + 4]]
+            if name not in limits:
+                raise ValueError("Invalid client class specified in buffer limit configuration.")
+            if not numbers or None in numbers:
+                raise ValueError("Error in hard, soft or soft_seconds setting in buffer limit configuration.")
+            limits[name] = [str(number) for number in [*numbers, 0, 0][:3]]
+    return " ".join(f"{name} {' '.join(numbers)}" for name, numbers in limits.items())
 
 
 def _checked(setting: Setting, text: str) -> str:
@@ -194,7 +221,10 @@ class Settings:
             if name in wanted:
                 raise _refusal(name, "duplicate parameter")
             try:
-                wanted[name] = _checked(setting, text)
+                if setting.kind == "output-limits":
+                    wanted[name] = _output_limits(setting.value, self._values[name], text)
+                else:
+                    wanted[name] = _checked(setting, text)
             except ValueError as error:
                 raise _refusal(name, str(error)) from None
         before = {name: self._values[name] for name in wanted}

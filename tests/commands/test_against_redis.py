@@ -398,6 +398,11 @@ STORIES = {
         CONFIG SET maxclients 1 timeout
         CONFIG SET stream-node-max-entries -1
         CONFIG SET stream-node-max-bytes abc
+        CONFIG SET client-output-buffer-limit 'pubsub 2mb 1mb 7 replica 1kb 0 0 normal 1mb 0 0'
+        CONFIG GET client-output-buffer-limit
+        CONFIG SET client-output-buffer-limit 'normal -1 0 0'
+        CONFIG SET client-output-buffer-limit 'elephants 1 0 0'
+        CONFIG SET client-output-buffer-limit 'normal 0 0 0 slave 256mb 64mb 60 pubsub 32mb 8mb 60'
         CONFIG SET timeout -5
         CONFIG SET timeout 10 stream-node-max-bytes 4kb
         CONFIG GET stream-node-max-bytes

@@ -8,6 +8,7 @@ from diskstream.commands.all_commands import table
 from diskstream.server.config_file import split_line
 from diskstream.server.errors import ServeError
 from diskstream.server.settings import ServerSettings, from_words, merged, names, size_of
+from tests.server.client import Client, serving
 
 CONFIG = """
 # a remark
@@ -115,3 +116,20 @@ def test_the_limit_of_other_classes_of_clients_is_not_that_of_normal_ones(text: 
     assert settings.client_output_buffer_limit == 1 << 20
     settings.set("client-output-buffer-limit", f"{text} NORMAL 2mb 0 0")
     assert settings.client_output_buffer_limit == 2 << 20
+
+
+def test_a_limit_of_no_clients_that_there_are_leaves_the_one_that_counts_to_be_seen(tmp_path: Path) -> None:
+    """CONFIG GET answered with what was said last, which need not name the limit that clients are closed at."""
+    with serving(tmp_path / "store") as server, Client.to(server) as client:
+
+        def shown() -> list[bytes]:
+            found: list[bytes] = client.call("CONFIG", "GET", "client-output-buffer-limit")
+            return found[1].split()[:2]
+
+        assert client.call("CONFIG", "SET", "client-output-buffer-limit", "normal 1mb 0 0") == b"OK"
+        assert client.call("CONFIG", "SET", "client-output-buffer-limit", "pubsub 2mb 0 0") == b"OK"
+        assert shown() == [b"normal", b"1048576"]
+        assert server.settings.client_output_buffer_limit == 1 << 20
+        assert client.call("CONFIG", "SET", "client-output-buffer-limit", "3mb") == b"OK"
+        assert shown() == [b"normal", b"3145728"]
+        assert server.settings.client_output_buffer_limit == 3 << 20
