@@ -199,6 +199,11 @@ class Keyspace(MovingKeys, SweepingKeys):
                 raise
             self.must_reopen = False
 
+    def is_open(self) -> bool:
+        """Whether its stores may be used; waits for another thread that opens them anew just then."""
+        with self._mutex:
+            return not self._is_closed
+
     def close(self) -> None:
         """Closes all stores. Closing twice is fine.
 

@@ -1,6 +1,7 @@
 """What an operator does to the whole: SAVE and its kin, WAIT, WAITAOF, SHUTDOWN, DEBUG."""
 
 import hashlib
+import logging
 import threading
 import time
 
@@ -9,13 +10,15 @@ from diskstream.commands.caller import Caller
 from diskstream.commands.dumps import digest
 from diskstream.commands.failures import SYNTAX, no_key
 from diskstream.commands.help import help_lines
-from diskstream.commands.keyspace import DATABASES
+from diskstream.commands.keyspace import DATABASES, Keyspace
 from diskstream.commands.replies import OK, Failure, Raw, Reply, Status
 from diskstream.commands.table import Command, Run
 from diskstream.commands.waiting import Waiting
-from diskstream.errors import DiskstreamError
+from diskstream.errors import ClosedError, DiskstreamError
 
 __all__ = ["COMMANDS"]
+
+_LOG = logging.getLogger("diskstream.server")
 
 
 def _sync(caller: Caller) -> None:
@@ -35,18 +38,32 @@ def _save_behind(caller: Caller, words: list[bytes]) -> Reply:
     return Status(b"Background saving started")
 
 
+def _compact(keyspace: Keyspace, database: int) -> None:
+    """Seals and compacts a database; where its store is opened anew meanwhile, it goes on with that one."""
+    while True:
+        store = None
+        try:
+            store = keyspace.store(database)
+            store.seal()
+            store.compact()
+            return
+        except ClosedError:
+            if not keyspace.is_open() or keyspace.store(database) is store:
+                raise
+
+
 def _rewrite(caller: Caller, _words: list[bytes]) -> Reply:
     """Compacts the streams of a database: in a thread where there is a server, whose loop must go on."""
-    keyspace = caller.keyspace
-    store = keyspace.store(caller.database)
+    keyspace, database = caller.keyspace, caller.database
+    keyspace.store(database)  # whether it can be opened is said at once
 
     def compact() -> None:
         failed = False
         try:
-            store.seal()
-            store.compact()
-        except DiskstreamError:
-            failed = True  # INFO says so; where data is damaged, every reader is told
+            _compact(keyspace, database)
+        except DiskstreamError as error:
+            failed = True  # INFO says so, and the log why
+            _LOG.error("could not compact database %d: %s", database, error)  # expected
         finally:
             keyspace.statistics.compaction_failed = failed
             keyspace.compacting.release()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from diskstream import StorageError
+from diskstream import StorageError, Store
 from diskstream.commands.key_records import KeyRecords
 from diskstream.commands.keyspace import Keyspace
 from diskstream.engine.log import StreamLog
@@ -80,3 +80,32 @@ def test_a_key_that_could_not_be_removed_is_due_as_before(ours: Ours) -> None:
     with failing(KeyRecords, "changing"), pytest.raises(StorageError):
         keyspace.expire_due()
     assert keyspace.expire_due() == [(0, b"one"), (0, b"two")]
+
+
+def test_a_compaction_goes_on_in_a_store_that_was_opened_anew(ours: Ours, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As CONFIG SET appendfsync does it: INFO said `err`, and most of the store was not compacted."""
+    real, before = Store.compact, ours.keyspace.store(0)
+
+    def compact(self: Store) -> object:
+        if self is before:
+            ours.keyspace.reopen()
+        return real(self)
+
+    monkeypatch.setattr(Store, "compact", compact)
+    assert ours.run("BGREWRITEAOF") == b"Background append only file rewriting started"
+    assert ours.keyspace.store(0) is not before
+    assert b"aof_last_bgrewrite_status:ok\r\n" in ours.run("INFO persistence")
+    assert ours.keyspace.stream(0, b"s").info().sealed_segments == 1
+
+
+def test_the_log_says_why_a_compaction_was_not_done(
+    ours: Ours, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def compact(_store: Store) -> None:
+        raise ClosedError("the store") if not caplog.messages else StorageError("somewhere", "write", 5, "no")
+
+    monkeypatch.setattr(Store, "compact", compact)
+    for _ in range(2):  # one that is closed and stays so ends it, too
+        ours.run("BGREWRITEAOF")
+        assert b"aof_last_bgrewrite_status:err\r\n" in ours.run("INFO persistence")
+    assert [each.startswith("could not compact database 0: ") for each in caplog.messages] == [True, True]
