@@ -35,6 +35,7 @@ from diskstream.commands.replies import Failure
 from diskstream.errors import CorruptionError, DiskstreamError, ReadOnlyError, StorageError
 from diskstream.ids import MIN_ID
 from diskstream.system_calls import exclusively, is_there
+from diskstream.watching import Place
 
 __all__ = ["Key", "KeyRecords", "Record", "Row", "clear", "gone", "places", "put"]
 
@@ -281,6 +282,10 @@ class KeyRecords:
         self._entries = len(self.known) + 1
         self._due = [(record.expires, key) for key, record in self.known.items() if record.expires is not None]
         heapq.heapify(self._due)
+
+    def place(self) -> Place | None:
+        """The stream that they are; None where nothing may be written and nothing is there."""
+        return None if self._store is None else (self._store, _NAME)
 
     def all(self) -> list[tuple[Key, Record]]:
         """All records as of now, whatever other threads change."""

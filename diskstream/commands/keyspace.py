@@ -30,6 +30,7 @@ from diskstream.errors import ClosedError, CorruptionError, DiskFullError, Disks
 from diskstream.store import Store
 from diskstream.stream import Stream
 from diskstream.system_calls import is_there
+from diskstream.watching import Place
 
 __all__ = ["DATABASES", "Keyspace"]
 
@@ -152,6 +153,10 @@ class Keyspace(MovingKeys, SweepingKeys):
     def arrangement(self) -> tuple[object, object]:
         """Two objects that stay the same ones as long as each database is in the same store, opened as it is."""
         return self._records, self._records.places
+
+    def records_place(self) -> Place | None:
+        """The stream whose bell rings when a key of another type than stream changes; None where there is none."""
+        return self._records.place()
 
     def put_off_flushes(self) -> None:
         """Under `appendfsync always`, from now on `settle` must come before any reply is given."""

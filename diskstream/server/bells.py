@@ -1,5 +1,6 @@
 """What other processes append to the keys that clients wait for: a thread sleeps on the bells and wakes the loop."""
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable
@@ -40,33 +41,54 @@ class Bells:
         self._watch = Watch()
         self._arranged = keyspace.arrangement()
         self._keys: dict[Key, Place] = {}
+        # Of those that wait for lists; what changes one rings the bell of all records, which are in a stream.
+        self._lists: set[Key] = set()
+        self._records: Place | None = None
         self._listen = threading.Event()
         self._stopping = threading.Event()
         self.listening = False
         self._thread: threading.Thread | None = None
 
-    def add(self, key: Key) -> bool:
-        """Watches a key. Returns whether it was not: then the stream is to be looked at once more."""
-        if key in self._keys:
-            return False
+    def add(self, key: Key, *, is_list: bool = False) -> bool:
+        """Watches a key. Returns whether it was not: then the stream, or the list, is to be looked at once more."""
+        if is_list:
+            self._lists.add(key)
         try:
-            store = self._keyspace.store(key[0])
-            self._watch.add(store, key[1])
+            is_new = is_list and self._watch_records()
+            if key not in self._keys:
+                store = self._keyspace.store(key[0])
+                self._watch.add(store, key[1])
+                self._keys[key], is_new = (store, key[1]), True
         except (DiskstreamError, OSError):
             return False  # the command that waits has met it already, or will at its next look
-        self._keys[key] = (store, key[1])
-        if self.listening:
+        if is_new and self.listening:
             self._watch.interrupt()  # and the thread listens anew, to this one too
-        return True
+        return is_new
+
+    def is_list(self, key: Key) -> bool:
+        """Whether somebody waits, or has waited, for a list of that name."""
+        return key in self._lists
+
+    def _watch_records(self) -> bool:
+        """Watches the records of keys of other types. Returns whether it did not."""
+        if self._records is not None:
+            return False
+        place = self._keyspace.records_place()
+        if place is not None:
+            self._watch.add(*place)
+        self._records = place
+        return place is not None
 
     def changed(self, waited: _Waited) -> list[Key]:
         """The keys that may have changed since the last call; those that nobody waits for are let go."""
         moved = self._moved()
         if len(self._keys) > _KEPT_KEYS:
             self._forget([key for key in self._keys if key not in waited])
+            self._lists = {key for key in self._lists if key in waited}
         if not self._keys:
             return []
-        return self._found(self._watch.changed()) + moved
+        found = self._watch.changed()
+        return self._found(found) + self._found_lists(found, waited) + moved
 
     def pass_over(self, keys: list[Key]) -> None:
         """What has changed until now is not told by `changed`: for who is about to look at these keys anyway."""
@@ -83,13 +105,32 @@ class Bells:
         keys = list(self._keys)
         self.forget_all()
         for key in keys:
-            self.add(key)
+            self.add(key, is_list=self.is_list(key))
         self._arranged = arranged
         return keys
 
-    def stale(self) -> list[Key]:
+    def stale(self, waited: _Waited) -> list[Key]:
         """The keys whose page has become another one. For a look each second."""
-        return self._found(self._watch.stale()) if self._keys else []
+        if not self._keys:
+            return []
+        found = self._watch.stale()
+        return self._found(found) + self._found_lists(found, waited)
+
+    def _found_lists(self, places: list[Place], waited: _Waited) -> list[Key]:
+        """The lists that are there now and are waited for, where the records have changed."""
+        if self._records is None or self._records not in places:
+            return []
+        self._lists = {key for key in self._lists if key in waited}
+        if not self._lists:
+            self._forget_records()
+        with contextlib.suppress(DiskstreamError, OSError):  # whoever looks meets it
+            return [key for key in self._lists if self._keyspace.kind(*key) == "list"]
+        return list(self._lists)
+
+    def _forget_records(self) -> None:
+        if self._records is not None:
+            self._watch.remove(*self._records)
+            self._records = None
 
     def _found(self, places: list[Place]) -> list[Key]:
         if not places:
@@ -105,6 +146,7 @@ class Bells:
     def forget_all(self) -> None:
         """Lets go of every key: the stores are opened anew."""
         self._forget(list(self._keys))
+        self._forget_records()
 
     def listen(self) -> None:
         """Lets the thread listen until a bell rings."""

@@ -210,7 +210,7 @@ class Loop:
                 self._poller.register(fd, READ)
         if self._second <= now:
             self._second = now + _SECOND
-            runner.waiters.serve(runner.bells.stale(), now)
+            runner.waiters.serve(runner.bells.stale(runner.waiters), now)
             self._close_idle(now)
             self._replace_parsers()
             self._each_second(now)

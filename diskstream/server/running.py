@@ -356,7 +356,7 @@ class Runner:
         self._counts.waits += 1
         waiter = self.waiters.add(connection, waiting, self.now)
         # A key that nobody listened for may have been written since the command looked.
-        fresh = [key for key in waiter.places() if self.bells.add(key)]
+        fresh = [key for key in waiter.places() if self.bells.add(key, is_list=not waiting.rings)]
         if fresh:
             self.waiters.serve(fresh, self.now)
 
@@ -364,7 +364,7 @@ class Runner:
         """After stores were opened anew: listens to the same keys, and looks at all of them."""
         keys = list(self.waiters.keys())
         for key in keys:
-            self.bells.add(key)
+            self.bells.add(key, is_list=self.bells.is_list(key))
         self.waiters.serve(keys, self.now)
 
     def _finished(self, connection: Connection, reply: Reply) -> None:
