@@ -42,11 +42,13 @@ class Listener:
         sock: the socket.
         kind: ``tcp``, ``tls`` or ``unix``.
         name: as people write it.
+        file: which file the Unix socket is, by its device and number; None of others.
     """
 
     sock: socket.socket
     kind: str
     name: str
+    file: tuple[int, int] | None = None
 
 
 def is_local(address: str) -> bool:
@@ -134,10 +136,16 @@ def _open_unix(settings: ServerSettings) -> Listener:
         if settings.unixsocketperm:
             path.chmod(int(settings.unixsocketperm, 8))
         sock.listen(settings.tcp_backlog)
+        file = _file(path)
     except OSError as error:
         sock.close()
         raise ServeError(f"cannot listen on {path}: {error.strerror or error}") from None
-    return Listener(sock, "unix", str(path))
+    return Listener(sock, "unix", str(path), file)
+
+
+def _file(path: Path) -> tuple[int, int]:
+    found = path.lstat()
+    return found.st_dev, found.st_ino
 
 
 def _remove_stale(path: Path) -> None:
@@ -156,9 +164,9 @@ def _remove_stale(path: Path) -> None:
 
 
 def close_all(listeners: list[Listener]) -> None:
-    """Closes them, and removes the Unix socket's name."""
+    """Closes them, and removes the Unix socket's name, unless another server listens under it by now."""
     for each in listeners:
-        each.sock.close()
-        if each.kind == "unix":
-            with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):
+            if each.kind == "unix" and _file(Path(each.name)) == each.file:
                 Path(each.name).unlink()
+        each.sock.close()  # not before: the number of a file that is gone is given to the next one

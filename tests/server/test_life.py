@@ -97,6 +97,20 @@ def test_shutdown(tmp_path: Path) -> None:
         assert len(store.stream("s")) == 1
 
 
+def test_a_server_that_ends_leaves_the_unix_socket_of_the_next_one(tmp_path: Path) -> None:
+    """It removed whatever had the name: the next server, which had made it anew, was not to be reached there."""
+    path = tmp_path / "socket"
+    with contextlib.ExitStack() as next_one:
+        with serving(tmp_path / "store", unixsocket=str(path)):
+            path.unlink()
+            next_one.enter_context(serving(tmp_path / "other", unixsocket=str(path)))
+        with socket.socket(socket.AF_UNIX) as plain:
+            plain.connect(str(path))
+            with Client(plain) as client:
+                assert client.call("PING") == b"PONG"
+    assert not path.exists()
+
+
 def test_a_unix_socket_and_what_a_killed_server_left_of_one(tmp_path: Path) -> None:
     path = tmp_path / "socket"
     with socket.socket(socket.AF_UNIX) as left:
