@@ -116,8 +116,13 @@ def _set_user(caller: Caller, words: list[bytes]) -> Reply:
 
 
 def _generate(_caller: Caller, words: list[bytes]) -> Reply:
-    wrong = "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096"
-    bits = as_int(words[2], wrong, least=1, most=4096) if len(words) > 2 else 256  # noqa: PLR2004
+    if len(words) > 3:  # noqa: PLR2004
+        raise Failure("ERR unknown subcommand or wrong number of arguments for 'GENPASS'. Try ACL HELP.")
+    bits = as_int(words[2]) if len(words) > 2 else 256  # noqa: PLR2004
+    if not 1 <= bits <= 4096:  # noqa: PLR2004
+        raise Failure(
+            "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096"
+        )
     return secrets.token_hex(-(-bits // 8))[: -(-bits // 4)]
 
 

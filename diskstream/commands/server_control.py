@@ -116,6 +116,14 @@ def _done(_caller: Caller, _words: list[bytes]) -> Reply:
     return OK
 
 
+def _flush_scripts(_caller: Caller, words: list[bytes]) -> Reply:
+    """Of scripts or functions there are none to be flushed."""
+    if len(words) > 3 or any(word.upper() not in (b"SYNC", b"ASYNC") for word in words[2:]):  # noqa: PLR2004
+        name = words[0].upper()
+        raise Failure(b"ERR %s FLUSH only support%s SYNC|ASYNC option" % (name, b"s" if name == b"FUNCTION" else b""))
+    return OK
+
+
 def _empty(_caller: Caller, _words: list[bytes]) -> Reply:
     return []
 
@@ -269,6 +277,6 @@ COMMANDS = (
         summary="A container for debugging.",
         subcommands=_DEBUG,
     ),
-    _container("function", "7.0.0", {"flush": (-2, _done), "list": (-2, _empty)}),
-    _container("script", "2.6.0", {"flush": (-2, _done)}),
+    _container("function", "7.0.0", {"flush": (-2, _flush_scripts), "list": (-2, _empty)}),
+    _container("script", "2.6.0", {"flush": (-2, _flush_scripts)}),
 )
