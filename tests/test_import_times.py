@@ -81,6 +81,27 @@ def test_a_time_that_a_zone_has_twice_is_the_first_where_nothing_tells() -> None
     assert parser("2024-03-31 02:30:00") == utc(2024, 3, 31, 1, 30)  # which there is not
 
 
+@pytest.mark.parametrize(
+    ("zone", "before", "twice", "expected"),
+    [
+        ("America/New_York", "9999-12-31 23:59:59", "2024-11-03 01:30:00", (2024, 11, 3, 6, 30)),
+        ("Europe/Paris", "2024-10-27T01:20:00Z", "2024-10-27 02:30:00", (2024, 10, 27, 1, 30)),
+    ],
+)
+def test_a_time_of_no_meaning_at_an_end_of_the_calendar_may_stand_before_one_that_a_zone_has_twice(
+    zone: str, before: str, twice: str, expected: tuple[int, ...]
+) -> None:
+    """UTC has no date for some of them. And what is refused is no row before: it says nothing of which hour it is."""
+    try:
+        parser = TimeParser(zone=parse_timezone(zone))
+    except ValueError:
+        pytest.skip("needs the time zone database, which this machine has not")
+    parser(before)
+    with pytest.raises(ValueError, match="before 1970"):
+        parser("0001-01-01 00:00:00")
+    assert parser(twice) == utc(*expected)
+
+
 @pytest.mark.parametrize("name", ["", "Nowhere/Land", "+25:00", "../etc/passwd"])
 def test_an_unknown_zone_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="is not"):

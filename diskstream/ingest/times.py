@@ -58,7 +58,7 @@ class TimeParser:
         self._year = year
         self._previous: datetime | None = None
         self._has_doubles = not isinstance(zone, timezone)
-        self._last: datetime | None = None
+        self._last: timedelta | None = None  # since 1970; of the ends of the calendar UTC may have no date
         self._read = self._reader()
 
     def __call__(self, text: str) -> int:
@@ -127,8 +127,9 @@ class TimeParser:
     def _milliseconds(self, moment: datetime) -> int:
         if moment.tzinfo is None:
             moment = self._in_zone(moment)
-        self._last = moment
         since = moment - _EPOCH
+        if since >= _NO_TIME:  # else its row is a bad one, and tells nothing of the next
+            self._last = since
         return (since.days * 86_400 + since.seconds) * 1_000 + since.microseconds // 1_000
 
     def _in_zone(self, moment: datetime) -> datetime:
@@ -140,8 +141,8 @@ class TimeParser:
         # Where clocks are put forward a time that is not there has two offsets as well, the lower one first.
         if not (first.utcoffset() or _NO_TIME) > (second.utcoffset() or _NO_TIME):
             return first
-        last = self._last.astimezone(UTC)
-        return min(first, second, key=lambda each: abs(each.astimezone(UTC) - last))
+        last = self._last
+        return min(first, second, key=lambda each: abs(each - _EPOCH - last))
 
 
 def _check_pattern(pattern: str) -> None:
