@@ -50,6 +50,25 @@ def test_what_fits_into_memory_needs_no_file(monkeypatch: pytest.MonkeyPatch) ->
     assert [ms for ms, _ in sorting.sorted_by_time(rows(10), memory_bytes=1 << 20)] == list(range(1, 11))
 
 
+@pytest.mark.parametrize(("names", "runs"), [("their own", 10), ("shared", 0)])
+def test_names_take_memory_where_each_row_has_its_own_as_in_json_lines(
+    monkeypatch: pytest.MonkeyPatch, names: str, runs: int
+) -> None:
+    """Values alone were counted: of JSON lines with long names all rows were held."""
+    written: list[int] = []
+    write = sorting._write_run
+
+    def count(file: Any, held: list[tuple[int, Pairs]]) -> tuple[int, int]:
+        written.append(len(held))
+        return write(file, held)
+
+    monkeypatch.setattr(sorting, "_write_run", count)
+    name = b"n" * 100_000
+    given = [(at, [(name if names == "shared" else bytes(bytearray(name)), b"")]) for at in range(120, 0, -1)]
+    assert [ms for ms, _ in sorting.sorted_by_time(given, memory_bytes=1 << 20)] == list(range(1, 121))
+    assert len(written) == runs
+
+
 @pytest.mark.parametrize("make", [refuse, full])
 def test_a_file_that_cannot_be_made_or_written_is_told_with_the_way_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Any

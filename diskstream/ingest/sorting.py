@@ -30,6 +30,7 @@ Timed = tuple[int, Pairs]
 _HEAD = struct.Struct("<QI")
 _COUNT = struct.Struct("<I")
 _READ_AHEAD = 64 * 1024
+_OBJECT_BYTES = 33
 _by_time = itemgetter(0)
 
 
@@ -41,12 +42,14 @@ def sorted_by_time(rows: Iterable[Timed], *, memory_bytes: int) -> Iterator[Time
     """
     held: list[Timed] = []
     held_bytes = 0
+    before: Pairs = []
     with ExitStack() as stack:
         file: IO[bytes] | None = None
         runs: list[tuple[int, int]] = []
         for row in rows:
             held.append(row)
-            held_bytes += _cost(row[1])
+            held_bytes += _cost(row[1], before)
+            before = row[1]
             if held_bytes >= memory_bytes:
                 file = file or stack.enter_context(_temporary_file())
                 with _telling():
@@ -84,9 +87,15 @@ def _telling() -> Iterator[None]:
         ) from error
 
 
-def _cost(pairs: Pairs) -> int:
-    """About what a row takes in memory: the objects of its list, tuples and values. Names are shared."""
-    return 200 + sum(100 + len(value) for _, value in pairs)
+def _cost(pairs: Pairs, before: Pairs) -> int:
+    """About what a row takes in memory: the objects of its list, tuples and values.
+
+    And of its names, where they are its own, as in JSON lines; rows of a table share theirs with the row `before`.
+    """
+    size = 200 + sum(100 + len(value) for _, value in pairs)
+    if len(pairs) == len(before) and all(ours[0] is theirs[0] for ours, theirs in zip(pairs, before, strict=True)):
+        return size
+    return size + sum(_OBJECT_BYTES + len(name) for name, _ in pairs)
 
 
 def _write_run(file: IO[bytes], rows: list[Timed]) -> tuple[int, int]:
