@@ -112,6 +112,31 @@ def test_what_fails_behind_the_last_row_does_not_ask_for_all_rows_once_more(
     assert lengths(tmp_path / "s") == {"one": 2}
 
 
+@pytest.mark.parametrize("given", ["a file", "a pipe"])
+def test_who_stops_it_behind_the_last_row_is_not_told_to_run_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    """It was said to go on where it stopped, and the same again made every row twice."""
+    file = csv(tmp_path / "one.csv", "1,a", "2,b")
+    close = diskstream.Store.close
+
+    def stopped(store: diskstream.Store) -> None:
+        close(store)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(diskstream.Store, "close", stopped)
+        words = [str(file)] if given == "a file" else ["-", "--format", "csv"]
+        command = ["import", "-d", str(tmp_path / "s"), "-s", "one", *words]
+        told = CliRunner().invoke(main, command, input=file.read_bytes())
+    assert told.exit_code == 1
+    said = " ".join(told.stderr.split())
+    assert "all rows are imported and on disk: the same, run again, may import them once more" in said
+    assert "goes on" not in said
+    assert "another stream" not in said
+    assert lengths(tmp_path / "s") == {"one": 2}
+
+
 @pytest.mark.parametrize("bad", [1, 2000], ids=["at the end", "on the way"])
 def test_it_is_said_where_rejected_rows_cannot_be_kept_and_what_to_do(tmp_path: Path, bad: int) -> None:
     """It said that there was no space left on a device."""

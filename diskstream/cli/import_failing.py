@@ -38,16 +38,19 @@ def told_to_stop(*, can_go_on: bool) -> Iterator[None]:
 def told_when_over(finishing: list[Callable[[], None]]) -> Iterator[None]:
     """Who meets a failure behind the last row, when it may be noted that the import is over, does not import all again.
 
+    Nor does who stops it there: what is over is not gone on with.
+
     Raises:
-        Failure: that could not be noted durably.
+        Failure: that could not be noted durably, or it was stopped meanwhile.
     """
     try:
         yield
-    except diskstream.DiskstreamError as error:
+    except (diskstream.DiskstreamError, KeyboardInterrupt) as error:
         if not finishing:
             raise
+        what = "it was stopped when it was all but done" if isinstance(error, KeyboardInterrupt) else str(error)
         hint = "all rows are imported and on disk: the same, run again, may import them once more"
-        raise Failure(str(error), hint=hint) from error
+        raise Failure(what, hint=hint) from error
 
 
 @contextmanager
