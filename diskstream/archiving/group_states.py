@@ -54,10 +54,11 @@ def _group(server: Server, key: bytes, facts: dict[bytes, Any]) -> GroupState:
     while start is not None:
         rows, now = _page(server, key, name, start)
         for entry_id, owner, idle, deliveries in rows:
-            if owner and owner not in places:  # made since they were listed
+            if idle >= 0 and owner not in places:  # made since they were listed
                 places[owner] = len(consumers)
                 consumers.append(ConsumerState(owner, now, now))
-            place = places.get(owner, -1)  # nobody has it, where no consumer is called ''
+            # What nobody has is told as that of a consumer '', and there may be one; its age alone is no age.
+            place = places[owner] if idle >= 0 else -1
             pending.append(PendingState(EntryID(entry_id), place, max(0, now - max(0, idle)), int(deliveries)))
         start = pending[-1].id.next() if len(rows) == _PENDING_AT_ONCE else None
     return GroupState(

@@ -11,7 +11,7 @@ import pytest
 import redis
 
 import diskstream
-from diskstream.archiving import ArchiveOptions, Archiver, Server, leasing, outages, trimming
+from diskstream.archiving import ArchiveOptions, Archiver, Server, group_states, leasing, outages, trimming
 from diskstream.archiving import archiver as archiving
 from diskstream.archiving.entries import EntriesReader
 from diskstream.archiving.restoring import _Restore
@@ -304,6 +304,21 @@ def test_a_consumer_without_a_name_is_told_from_nobody_when_groups_are_mirrored(
         assert mirror_groups(stream, wanted)
         assert [row.consumer for row in group.pending_range()] == [b"", b""]
         assert not mirror_groups(stream, wanted)
+
+
+def test_what_nobody_has_is_not_that_of_a_consumer_without_a_name(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that knows XNACK names that consumer, with an age of -1: it is told apart though there is one."""
+    world.fill("s", 2)
+    world.client.xgroup_create("s", "g", "0")
+    world.client.execute_command("XGROUP", "CREATECONSUMER", "s", "g", "")
+    rows = [[b"1-1", b"", -1, 3], [b"2-1", b"", 5, 1]]
+    monkeypatch.setattr(group_states, "_page", lambda *_: (rows, 1_000_000))
+    world.archive()
+    (group,) = world.state("s").groups
+    owners = [None if row.consumer < 0 else group.consumers[row.consumer].name for row in group.pending]
+    assert owners == [None, b""]
 
 
 def test_a_list_that_is_added_to_meanwhile_is_not_replaced(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
