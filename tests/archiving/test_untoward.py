@@ -16,6 +16,7 @@ from diskstream.archiving import archiver as archiving
 from diskstream.archiving.entries import EntriesReader
 from diskstream.archiving.restoring import _Restore
 from diskstream.checkpoints import Checkpoints
+from diskstream.copying import ConsumerState, GroupState
 from diskstream.errors import RemoteError
 from diskstream.mirroring import mirror_groups
 from diskstream.store_files import store_uuid
@@ -319,6 +320,23 @@ def test_what_nobody_has_is_not_that_of_a_consumer_without_a_name(
     (group,) = world.state("s").groups
     owners = [None if row.consumer < 0 else group.consumers[row.consumer].name for row in group.pending]
     assert owners == [None, b""]
+
+
+@pytest.mark.parametrize("active_ms", [99_000, None], ids=["it had been before", "it never was"])
+def test_that_a_consumer_was_given_something_is_mirrored_though_it_was_seen_just_before(
+    tmp_path: Path, active_ms: int | None
+) -> None:
+    def group_of(active_ms: int | None) -> GroupState:
+        return GroupState(b"g", diskstream.EntryID(0, 0), 0, [ConsumerState(b"ann", 200_000, active_ms)], [])
+
+    with diskstream.open(tmp_path / "store") as store:
+        stream = store.stream("s")
+        stream.add({"n": 1})
+        mirror_groups(stream, [group_of(active_ms)])
+        assert mirror_groups(stream, [group_of(199_500)])
+        (consumer,) = diskstream.copying.state_of(stream).groups[0].consumers
+        assert (consumer.seen_ms, consumer.active_ms) == (200_000, 199_500)
+        assert not mirror_groups(stream, [group_of(199_500)])
 
 
 def test_a_list_that_is_added_to_meanwhile_is_not_replaced(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
