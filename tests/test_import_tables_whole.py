@@ -82,3 +82,12 @@ def test_where_the_first_rows_cannot_be_entries_no_stream_is_left_behind(tmp_pat
     assert "nothing was imported" in imported(tmp_path, tmp_path / "one.arrow", code=1)
     with diskstream.open(tmp_path / "s") as store:
         assert store.streams() == []
+
+
+@pytest.mark.parametrize("name", ["id_ms", "id_seq", "ts", "id", "fields"])
+def test_two_columns_of_a_name_that_says_what_a_row_is_are_refused(tmp_path: Path, name: str) -> None:
+    """It ended with a KeyError."""
+    file = tmp_path / "t.parquet"
+    names = ["id_ms", "id_seq", "ts", "v", name] if name.startswith(("id_", "ts")) else [name, "v", name]
+    pq.write_table(pa.Table.from_arrays([pa.array([1, 2])] * len(names), names), file)
+    assert f"2 columns are called '{name}'" in imported(tmp_path, file, code=1)

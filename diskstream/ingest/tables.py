@@ -96,6 +96,7 @@ def _told_apart(batch: pa.RecordBatch, *, timed: bool) -> tuple[pa.RecordBatch, 
     """
     pa = import_arrow("an import of tables")
     names = batch.schema.names
+    _check_once(names)
     types = pa.types
     texts = (types.is_string, types.is_large_string, types.is_string_view)
     in_parts = {"id_ms", "id_seq"} <= set(names)
@@ -111,6 +112,18 @@ def _told_apart(batch: pa.RecordBatch, *, timed: bool) -> tuple[pa.RecordBatch, 
     kept = batch.select([place for place, name in enumerate(names) if name != "stream" or name not in used])
     renamed = [f"field:{name}" if name in _RESERVED and name not in used else name for name in kept.schema.names]
     return kept.rename_columns(renamed), "columns" if in_parts or in_text else "auto"
+
+
+def _check_once(names: Sequence[str]) -> None:
+    """What is looked at by its name, to tell IDs and lists of fields from data, has to be one column.
+
+    Raises:
+        ArgumentError: there are two of them.
+    """
+    of_ids = ("id_ms", "id_seq", "ts") if {"id_ms", "id_seq"} <= set(names) else ()
+    for name in ("id", "fields", *of_ids):
+        if names.count(name) > 1:
+            raise diskstream.ArgumentError(f"{number_of(names.count(name), 'column')} are called {name!r}")
 
 
 def _check_not_negative(numbers: pa.Array, name: str) -> None:
@@ -130,10 +143,11 @@ def _check_not_negative(numbers: pa.Array, name: str) -> None:
 def _says_times_of_ids(path: Path, kind: str | None) -> bool:
     """Whether a column `ts` is no field: in all rows of a file, or else in some of them it would be one."""
     columns = ("id_ms", "id_seq", "ts")
-    return all(
-        {*columns} <= set(batch.schema.names) and _is_time_of(batch["ts"], batch["id_ms"])
-        for batch in _batches(path, kind, columns)
-    )
+    for batch in _batches(path, kind, columns):
+        _check_once(batch.schema.names)
+        if not ({*columns} <= set(batch.schema.names) and _is_time_of(batch["ts"], batch["id_ms"])):
+            return False
+    return True
 
 
 def _is_time_of(times: pa.Array, id_ms: pa.Array) -> bool:
