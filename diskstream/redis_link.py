@@ -50,6 +50,7 @@ _SETTINGS = frozenset(
 # What a kind of refusal tells, and its words where a script was refused by a server before 7.
 _A_REPLICA = "it is a replica, which takes no writes", "name the primary"
 _FULL = "it is out of memory", "make room there: raise maxmemory, or trim"
+_OF_A_CLUSTER = "it is a node of a cluster, which holds a part of the keys", "name a server that is in no cluster"
 
 
 def shown(url: str) -> str:
@@ -113,6 +114,9 @@ def telling(url: str, doing: str) -> Iterator[None]:
         (redis.exceptions.ReadOnlyError, *_A_REPLICA),
         (redis.exceptions.MasterDownError, "it is a replica whose primary is away", "run this again when it has one"),
         (redis.exceptions.OutOfMemoryError, *_FULL),
+        (redis.exceptions.AskError, *_OF_A_CLUSTER),  # MOVED is one of them
+        (redis.exceptions.ClusterDownError, *_OF_A_CLUSTER),
+        (redis.exceptions.ClusterCrossSlotError, *_OF_A_CLUSTER),
         (redis.TimeoutError, "it did not answer in time", "run this again: it goes on where it stopped"),
         (redis.exceptions.NoPermissionError, "its ACL forbids this", "grant this user the commands and the keys"),
         (

@@ -30,7 +30,6 @@ from itertools import groupby, islice
 from typing import Any
 
 from diskstream.archiving.adding import EntriesWriter
-from diskstream.archiving.archiver import check_server
 from diskstream.archiving.entries import EntriesReader
 from diskstream.archiving.group_states import groups_of
 from diskstream.archiving.leasing import RESTORING_PREFIX
@@ -99,7 +98,9 @@ def _begun(
 ) -> _Restore:
     if key == b"":  # of a variable that was not set, say: it is not the stream's own name that was meant
         raise ArgumentError("the key's name must not be empty: leave it out for the stream's own")
-    check_server(server, trim=False)
+    if server.facts.is_cluster:
+        what = "it is a node of a cluster, which holds a part of the keys"
+        raise RemoteError(server.shown, what, "restore to a server that is in no cluster")
     if server.facts.is_replica:
         raise RemoteError(server.shown, "it is a replica, which takes no writes", "name the primary")
     start, end = parse_start(ends[0]), parse_end(ends[1])

@@ -334,6 +334,11 @@ def test_a_cluster_is_refused(world: World, tmp_path: Path, redis_server: RedisS
         cluster = World(f"redis://127.0.0.1:{port}", world.client, world.directory)
         assert "a node of a cluster" in cluster.refused()
         assert not world.directory.exists()
+        world.fill("s", 1)
+        world.archive()
+        told = world.run("restore", "--to", cluster.url, "--dir", str(world.directory), "--stream", "s", code=1).stderr
+        assert "a node of a cluster" in told
+        assert "restore to a server that is in no cluster" in " ".join(told.split())
     finally:
         _stop(process)
 

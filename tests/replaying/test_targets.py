@@ -314,3 +314,26 @@ def test_a_server_of_ours_has_no_place_for_the_position(source: Path, tmp_path: 
         run_job(Job(source, b"o", ToRedis(f"redis://127.0.0.1:{server.port}", b"t"), speed=None))
     assert "with args" not in str(told.value)
     assert "name its store instead (stream:NAME@STORE)" in (told.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        redis.exceptions.ClusterCrossSlotError("Keys in request don't hash to the same slot"),
+        redis.exceptions.ClusterDownError("Hash slot not served"),
+        redis.exceptions.MovedError("7000 127.0.0.1:7001"),
+    ],
+    ids=["two slots", "no slot", "elsewhere"],
+)
+def test_a_node_of_a_cluster_is_told_to_be_one(
+    source: Path, key: ToRedis, monkeypatch: pytest.MonkeyPatch, refusal: redis.RedisError
+) -> None:
+    """It said that keys do not hash to the same slot, and not what to do."""
+
+    def refuse(*_: object) -> None:
+        raise refusal
+
+    monkeypatch.setattr(RedisSink, "_add", refuse)
+    with pytest.raises(RemoteError, match="a node of a cluster, which holds a part of the keys") as told:
+        run_job(job(source, key))
+    assert "name a server that is in no cluster" in (told.value.hint or "")
