@@ -108,9 +108,9 @@ def _news(
 def _same(before: ConsumerState | None, after: ConsumerState) -> bool:
     if before is None or abs(before.seen_ms - after.seen_ms) > _SAME_SEEN_MS:
         return False
-    if before.active_ms is None or after.active_ms is None:  # it was seen when it was made, and given something at once
-        return before.active_ms is after.active_ms
-    return abs(before.active_ms - after.active_ms) <= _SAME_SEEN_MS
+    if after.active_ms is None:  # if one of its name was given something once, that is not taken back
+        return True
+    return before.active_ms is not None and abs(before.active_ms - after.active_ms) <= _SAME_SEEN_MS
 
 
 def _assign(stream: Stream, name: bytes, consumer: ConsumerState, rows: list[PendingState]) -> None:

@@ -337,6 +337,7 @@ def test_that_a_consumer_was_given_something_is_mirrored_though_it_was_seen_just
         (consumer,) = diskstream.copying.state_of(stream).groups[0].consumers
         assert (consumer.seen_ms, consumer.active_ms) == (200_000, 199_500)
         assert not mirror_groups(stream, [group_of(199_500)])
+        assert not mirror_groups(stream, [group_of(None)])  # it was made anew, and no round could say so in the copy
 
 
 def test_a_list_that_is_added_to_meanwhile_is_not_replaced(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
