@@ -253,6 +253,17 @@ def test_ids_alone_are_those_that_were_written_or_none(no_spark: Any, tmp_path: 
         read(tmp_path / "a", schema("ids", "stream", "ts"), startingIds=str(file.first.next()))
 
 
+def test_times_alone_are_of_the_file_and_of_no_other_under_its_name(no_spark: Any, tmp_path: Path) -> None:
+    """As one that was restored under another's name: its times are in themselves as they should be."""
+    fill(tmp_path / "store", "s", days(3, 20))
+    archive.run(no_spark, ArchiveSettings(str(tmp_path / "store"), str(tmp_path / "a")))
+    first, _, last = (tmp_path / "a" / each.path for each in latest(Place(tmp_path / "a")).files)
+    last.write_bytes(first.read_bytes())
+    with pytest.raises(ArchiveError, match=f"{last.name} is damaged: its rows are not those that were written"):
+        read(tmp_path / "a", schema("ids", "stream", "ts"))
+    assert read(tmp_path / "a", schema("ids", "ts"), onCorruption="skip").num_rows == 40
+
+
 def test_a_compaction_disturbs_no_read_until_its_grace_time_is_over(no_spark: Any, tmp_path: Path) -> None:
     for first in range(3):
         fill(tmp_path / "store", "s", [(f"{BASE + first}-0", {"n": str(first)})])

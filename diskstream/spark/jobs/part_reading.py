@@ -161,7 +161,8 @@ def checked_part(
 
     Args:
         place: the archive.
-        file: the file; of less than all `columns` the number of rows is looked at.
+        file: the file; of less than all `columns` the number of rows is looked at, and the times of the first and the
+            last one, by which a file that has another's name is known.
         shape: what all files of the archive have in common.
         columns: as `read_part`.
 
@@ -169,12 +170,22 @@ def checked_part(
         ArchiveError: it is missing or damaged.
         StorageError: the disk says no.
     """
-    found = Digest()
+    found, last_ms = Digest(), file.first.ms
     for batch in read_part(place, file.path, shape, columns=columns):
-        found += digest_of([batch]) if columns is None else Digest(batch.num_rows)
+        if columns is None:
+            found += digest_of([batch])
+        elif batch.num_rows:
+            ms = np.asarray(batch.column("id_ms")).view(np.uint64)
+            if not found.rows and int(ms[0]) != file.first.ms:
+                raise _not_as_written(place, file)
+            found, last_ms = found + Digest(batch.num_rows), int(ms[-1])
         yield batch
-    if found != (file.digest if columns is None else Digest(file.rows)):
-        raise _damaged(place.full(file.path), "its rows are not those that were written")
+    if found != (file.digest if columns is None else Digest(file.rows)) or (columns and last_ms != file.last.ms):
+        raise _not_as_written(place, file)
+
+
+def _not_as_written(place: Place, file: ArchivedFile) -> ArchiveError:
+    return _damaged(place.full(file.path), "its rows are not those that were written")
 
 
 def rows_within(batch: "pa.RecordBatch", first: EntryID, last: EntryID) -> "pa.RecordBatch":
