@@ -89,11 +89,16 @@ def _dated(table: "pa.Table") -> "pa.Table":
 
 def _panels(table: "pa.Table", settings: Settings) -> "Iterator[tuple[str, str, pa.Table]]":
     """Title, field and rows, the group with most entries first."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     names = ["stream", *settings.by]
-    groups = table.group_by(names).aggregate([("entries", "sum")]).sort_by([("entries_sum", "descending")])
-    for key in groups.to_pylist()[:_PANELS]:
+    # By their places: a field may have the name of the sum.
+    places = [str(at) for at in range(len(names))]
+    counted = pa.table([table.column(name) for name in (*names, "entries")], names=[*places, "entries"])
+    groups = counted.group_by(places).aggregate([("entries", "sum")]).sort_by([("entries_sum", "descending")])
+    for group in groups.to_pylist()[:_PANELS]:
+        key = {name: group[place] for name, place in zip(names, places, strict=True)}
         chosen = table
         for name in names:
             column = chosen.column(name)
