@@ -81,6 +81,7 @@ def run(spark: "SparkSession | None", settings: Settings) -> Summary:
 
     Raises:
         ArgumentError: settings that contradict each other, too many rows.
+        ChangedError: others added to the stream that windows go to at the same time.
         NotAStoreError, NoSuchStreamError, CorruptionError: what cannot be read.
         MissingPackageError: a chart is wanted, but matplotlib is not installed.
         StorageError: the output cannot be written.

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import diskstream
-from diskstream.errors import ArgumentError
+from diskstream.errors import ArgumentError, ChangedError, IDOrderError
 from diskstream.ids import EntryID
 from diskstream.spark.jobs.landing import landing
 from diskstream.spark.jobs.rollup_settings import Settings
 from diskstream.spark.jobs.sketch import quantiles
 from diskstream.spark.jobs.windows import Aggregates, Rows
 from diskstream.spark.names import as_text, value_as_text
+from diskstream.stream import Stream
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -110,6 +111,7 @@ def add_windows(
 
     Raises:
         ArgumentError: the rollup has no stream to go to.
+        ChangedError: others, as another run of it, added to that stream meanwhile; run again, it adds what is missing.
         ReadOnlyError, StorageError: see `diskstream.errors`.
     """
     if settings.to_stream is None:
@@ -138,11 +140,19 @@ def add_windows(
                 ids += [EntryID(start_ms, first + at) for at in range(len(window))]
                 rows += window
             if len(rows) >= _FRAME:
-                added += len(stream.add_many(rows, ids=ids, durable=True))
+                added += _add(stream, rows, ids)
                 rows, ids = [], []
         if rows:
-            added += len(stream.add_many(rows, ids=ids, durable=True))
+            added += _add(stream, rows, ids)
     return Added(added, skipped, held_back, cut)
+
+
+def _add(stream: Stream, rows: list[dict[str, str]], ids: list[EntryID]) -> int:
+    try:
+        return len(stream.add_many(rows, ids=ids, durable=True))
+    except IDOrderError as error:  # they were above its last ID a moment ago
+        hint = "run this again: windows that are there are passed over"
+        raise ChangedError(f"stream {as_text(stream.name)}", "others added to it meanwhile", hint) from error
 
 
 def _entries(table: "pa.Table") -> Iterator[tuple[int, dict[str, str]]]:
