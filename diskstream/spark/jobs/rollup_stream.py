@@ -1,5 +1,6 @@
 """The rollup that goes on: windows of a live stream, each written once when the watermark has passed its end."""
 
+import json
 import re
 import secrets
 import shutil
@@ -7,13 +8,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from diskstream.errors import ArgumentError
+from diskstream.checked_json import checked, with_check
+from diskstream.errors import ArgumentError, StorageError
 from diskstream.plurals import number_of
 from diskstream.spark.jobs.connect import query_of
 from diskstream.spark.jobs.rollup_settings import Settings
 from diskstream.spark.names import as_text, value_as_text
 from diskstream.spark.schemas import PREFIX
-from diskstream.system_calls import named
+from diskstream.system_calls import named, read_small
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +27,8 @@ __all__ = ["rollup_stream", "source", "windows", "write_batch"]
 
 # Of Spark's percentile_approx: ranks are off by 1/10,000 of a window's values at most.
 _ACCURACY = 10_000
-_QUERY, _FILE = "_query", "windows.parquet"
+_QUERY, _SETTINGS, _FILE = "_query", "_settings", "windows.parquet"
+_MAX_SETTINGS_BYTES = 16 << 20
 _BATCH = re.compile(r"batch=(\d+)")
 
 
@@ -52,22 +55,27 @@ def rollup_stream(
         output: directory to write to.
         checkpoint: directory of the query's state; another query must not use it, nor this one another `output`. A
             query with another checkpoint is refused for this `output`, and fails at its first batch; so does this one
-            with an older state of it.
+            with an older state of it. With another window, other fields or other groups it is refused at once.
         frame: read from this streaming frame instead, of columns ``stream``, ``ts``, and the fields.
         trigger_s: seconds between batches; 0: as soon as the last one is done; None: once all that is there, then end.
 
     Raises:
-        ArgumentError: settings that contradict each other.
+        ArgumentError: settings that contradict each other, or those that the query was begun with.
     """
     settings.check()
     # As seen from here: a server's processes were started elsewhere.
     output, checkpoint = output.absolute(), checkpoint.absolute()
+    _check_goes_on(output, settings)
     if frame is None:
         frame = source(spark.readStream, settings)
     query = windows(frame, settings).writeStream.outputMode("append").option("checkpointLocation", str(checkpoint))
 
     def write(batch: "DataFrame", batch_id: int) -> None:
-        write_batch(batch, batch_id, output, query=query_of(batch, checkpoint))
+        query = query_of(batch, checkpoint)
+        if query:
+            _claim(output, query)
+            _note_settings(output, settings)
+        write_batch(batch, batch_id, output, query=query)
 
     output.mkdir(parents=True, exist_ok=True)
     writer = query.foreachBatch(write)
@@ -154,6 +162,50 @@ def _claim(output: Path, query: str) -> None:
         )
 
 
+def _begun_with(settings: Settings) -> dict[str, object]:
+    """What open windows in the checkpoint are of. Spark knows their columns by number and type alone: with another
+    field, or another length of a window, it adds what comes to what is there of the old one."""
+    return {
+        "window_ms": settings.window_ms,
+        "fields": list(settings.fields),
+        "by": list(settings.by),
+        "time_field": settings.time_field,
+    }
+
+
+def _note_settings(output: Path, settings: Settings) -> None:
+    """Of the first batch, or the first one of a version that notes them."""
+    from diskstream.spark.jobs.landing import landing
+
+    if not (output / _SETTINGS).exists():
+        with landing(output / _SETTINGS) as file:
+            file.write(json.dumps(with_check(_begun_with(settings))).encode())
+
+
+def _check_goes_on(output: Path, settings: Settings) -> None:
+    """Looks whether a query has the settings that it was begun with.
+
+    Raises:
+        ArgumentError: it has others.
+        StorageError: what was noted of them is damaged.
+    """
+    file = output / _SETTINGS
+    if not file.is_file():
+        return
+    try:
+        before = checked(read_small(file, _MAX_SETTINGS_BYTES))
+    except (ValueError, RecursionError) as error:
+        what = f"it is damaged ({error}): where the query has the settings that it was begun with, remove this file"
+        raise StorageError(str(file), "read", 5, what) from error
+    for what, now in _begun_with(settings).items():
+        if before.get(what, now) != now:
+            raise ArgumentError(
+                f"{output} has windows of a query with {what}={before[what]!r}, and this is {now!r}: entries in "
+                "windows that are still open would be counted among others; begin with a new checkpoint and another "
+                "output"
+            )
+
+
 def _check_last(output: Path, batch_id: int, windows: int) -> None:
     """Looks whether a batch is the next one, or the last one again, which is all that a query repeats. With an older
     checkpoint it makes batches of these numbers anew, of other windows, and what is there would be taken for them.
@@ -197,8 +249,6 @@ def source(reader: "DataFrameReader | DataStreamReader", settings: Settings) -> 
     reader = reader.format("diskstream").schema(st.StructType(fields)).option("path", path)
     reader = reader.option("startingIds", "earliest")
     if settings.streams:
-        import json
-
         reader = reader.option("streams", json.dumps([as_text(name) for name in settings.streams]))
     elif settings.pattern:
         reader = reader.option("streamPattern", settings.pattern)
