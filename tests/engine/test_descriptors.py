@@ -178,6 +178,7 @@ def test_an_interrupt_at_any_moment_of_an_opening_leaves_nothing_open(tmp_path: 
                 fd = descriptors.opened(str(path), os.O_RDONLY)  # of a path the name is asked for, and interrupted
             finally:
                 interruption.end()
+        interruption.end()  # which may have been interrupted itself
         if fd >= 0:
             os.close(fd)
         assert open_below(tmp_path) == [], interruption.place
