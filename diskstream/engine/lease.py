@@ -128,6 +128,7 @@ def link_stream(log: StreamLog, target: Path, files: Files, *, copies: bool = Tr
     wanted = set()
     with log.locked():
         log.prepare()
+        _copy_beside(log.directory, target)  # once the lock is free, a stream may be renamed, and nothing is here
         for view in log.segments.views():
             wanted.add(_link_segment(log, view, target, files, ahead))
         number, end, _, _ = log.native.tail
@@ -150,7 +151,6 @@ def link_stream(log: StreamLog, target: Path, files: Files, *, copies: bool = Tr
         _link_if_there(names.state_path(log.directory, number), target, files)
     finally:
         os.close(fd)
-    _copy_beside(log.directory, target)
     return moment
 
 
@@ -180,9 +180,10 @@ def _link_ahead(log: StreamLog, target: Path, files: Files) -> set[str]:
     for view in log.segments.views():
         with contextlib.suppress(CorruptionError):  # gone by now; what is missing shows under the lock
             linked.add(_link_segment(log, view, target, files, set()))
-    for path in children(log.directory):
-        if names.audit_number(path.name) is not None:
-            _link_if_there(path, target, files)
+    with contextlib.suppress(FileNotFoundError):  # deleted or renamed by now, which shows under the lock
+        for path in children(log.directory):
+            if names.audit_number(path.name) is not None:
+                _link_if_there(path, target, files)
     return linked
 
 
