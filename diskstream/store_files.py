@@ -151,7 +151,10 @@ def pin(
 
 def _pin_damaged(store: Store, place: Path, files: Files) -> None:
     files.mkdir(place)
-    lease.link_damaged(store.path / "streams" / place.name, place, files)
+    try:
+        lease.link_damaged(store.path / "streams" / place.name, place, files)
+    except FileNotFoundError:
+        rmtree(place, ignore_errors=True)  # who asked for it sees that it is not there
 
 
 def verify_files(store: Store, only: Mapping[bytes, Collection[str]]) -> VerifyReport:

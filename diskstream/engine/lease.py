@@ -47,6 +47,8 @@ _GONE = ".gone-"
 _MAX_LEASE_BYTES = 4096
 # Small files of a stream that are replaced as a whole.
 _BESIDE = ("name",)
+# So often the files of a damaged stream are listed, while some go from under the hands of whoever links them.
+_LOOKS = 5
 _AT_ONCE = 8 << 20
 # What a killed process left half made is removed after this long.
 _UNFINISHED_S = 3600
@@ -155,16 +157,33 @@ def link_stream(log: StreamLog, target: Path, files: Files, *, copies: bool = Tr
 
 
 def link_damaged(directory: Path, target: Path, files: Files) -> None:
-    """Fills `target` with the files of a stream that takes no writes, since it is damaged: as they are.
+    """Fills `target` with the files of a stream that is damaged, as they are, without its lock.
+
+    Others may still seal, compact and trim what is sound of it: where a file went, what it became is looked for.
 
     Raises:
+        FileNotFoundError: the stream was deleted or renamed meanwhile.
         StorageError: the file system has no hard links, or no room.
     """
+    _copy_beside(directory, target)
+    for _ in range(_LOOKS):
+        if _link_all(directory, target, files):
+            break
+
+
+def _link_all(directory: Path, target: Path, files: Files) -> bool:
+    """Links what is not linked yet. Returns whether nothing went from under its hands."""
+    is_whole = True
     for path in children(directory):
         of_segment = names.parse_file(path.name) is not None or names.audit_number(path.name) is not None
         if of_segment or names.state_number(path.name) is not None:
-            files.link(path, target / path.name)
-    _copy_beside(directory, target)
+            try:
+                files.link(path, target / path.name)
+            except FileExistsError:
+                continue
+            except FileNotFoundError:
+                is_whole = False
+    return is_whole
 
 
 def _copy_beside(directory: Path, target: Path) -> None:

@@ -24,7 +24,8 @@ def store(tmp_path: Path) -> Iterator[diskstream.Store]:
 
 def once_before(monkeypatch: pytest.MonkeyPatch, step: str, wanted: Callable[[Path], bool], do: Any) -> None:
     """Does something before a step of the holding is first done with a path that is wanted."""
-    real, done = getattr(module, step), []
+    real = getattr(module, step)
+    done: list[Path] = []
 
     def watched(path: Path, *args: Any) -> Any:
         if wanted(path) and not done:
