@@ -158,7 +158,11 @@ def rows(log: "StreamLog", start_ms: int, end_ms: int) -> Iterator[list[AuditRow
     # The end first: it stays where it is while others append, roll and seal.
     active = log.native.audit()
     first = oldest(log.native)
-    for number in _numbers(log.directory):
+    try:
+        numbers = _numbers(log.directory)
+    finally:
+        log.refresh()  # deleted or renamed meanwhile: nothing is there, or what is another stream's
+    for number in numbers:
         if first <= number < active.number:
             log.refresh()  # closed or moved meanwhile?
             source = _open_either(log, number)
