@@ -4,7 +4,8 @@ A child has its parent's openings of files, and with them the locks: also where 
 of a thread that is not there any more. The parent gives them up when it is done. One that is killed before leaves them
 to the child: everybody would wait for as long as that lives, and the child itself for ever.
 
-So it would where it needs a module that a thread was importing: in the child Python's lock of that stays taken.
+So it would where it needs a module that a thread was importing: in the child Python's lock of that stays taken. And
+where a thread was in a transaction of the view: a child cannot end it, nor close what it is in.
 """
 
 import contextlib
@@ -21,14 +22,17 @@ _PATIENCE_S, _LOOK_S = 5.0, 0.0005
 # Taken by who begins, but not by who ends, and held by who forks. A plain lock and a dict are changed in one native
 # step each: a signal handler that raises leaves neither half changed.
 _GATE = threading.RLock()
-_SHUT: list[threading.RLock] = []
 _ALONE: dict[object, int] = {}  # of each lock or import, by what its owner calls it, the thread
 
 
 def begin(lock: object) -> None:
     """Says that this thread is about to take a lock for itself alone, and will `end` that before long."""
+    me = threading.get_ident()
+    if me in list(_ALONE.values()):  # a fork waits for this thread already, which is not to wait for the fork
+        _ALONE[lock] = me
+        return
     with _GATE:
-        _ALONE[lock] = threading.get_ident()
+        _ALONE[lock] = me
 
 
 def end(lock: object) -> None:
@@ -47,27 +51,22 @@ def importing() -> Iterator[None]:
         end(lock)
 
 
-def _before_fork() -> None:
-    _SHUT.append(_GATE)  # before anything that an interrupt may end: the gate is opened again all the same
-    _GATE.acquire()
+def _wait_for_others() -> None:
     ends, me = time.monotonic() + _PATIENCE_S, threading.get_ident()  # who forks in a signal handler may have one
     while any(thread != me for thread in list(_ALONE.values())) and time.monotonic() < ends:
         time.sleep(_LOOK_S)
 
 
-def _go_on() -> None:
-    while _SHUT:
-        try:
-            _SHUT.pop().release()
-        except RuntimeError:  # it was interrupted as it began
-            continue
-
-
 def _after_fork() -> None:
-    global _GATE  # noqa: PLW0603  # a thread that is not here may have held it
-    _GATE = threading.RLock()
-    _SHUT.clear()
     _ALONE.clear()
+    if _GATE.acquire(blocking=False):
+        _GATE.release()
+    else:  # a thread that is not here has it: a signal handler raised as the fork waited for it
+        _GATE._at_fork_reinit()  # type: ignore[attr-defined]
 
 
-os.register_at_fork(before=_before_fork, after_in_parent=_go_on, after_in_child=_after_fork)
+os.register_at_fork(before=_wait_for_others)
+# Before that, and native: a signal that came in a fork is heard at the first step of Python code behind it. Were that a
+# step of what opens the gate, an error of the handler would end it there, and be lost: the gate stayed shut, for ever.
+os.register_at_fork(before=_GATE.acquire, after_in_parent=_GATE.release, after_in_child=_GATE.release)
+os.register_at_fork(after_in_child=_after_fork)

@@ -29,7 +29,7 @@ from typing import TypeVar
 
 import lmdb
 
-from diskstream.engine import view_check, view_map
+from diskstream.engine import forking, view_check, view_map
 from diskstream.engine.belonging import give_folder
 from diskstream.engine.descriptors import opened, says_nothing, tried_again
 from diskstream.engine.files import open_regular, reading, size_of, wrapped
@@ -83,22 +83,7 @@ def _place(store: Path) -> object:
     return found.st_dev, found.st_ino
 
 
-# Views into which no thread comes while this process forks.
-_SHUT: "list[View]" = []
-
-
-def _before_fork() -> None:
-    for view in list(_OPEN.values()):
-        view.shut()
-
-
-def _go_on() -> None:
-    while _SHUT:
-        _SHUT.pop().open_again()
-
-
 def _after_fork() -> None:
-    _SHUT.clear()
     global _OPENING  # noqa: PLW0603  # a thread that is not here may have held it
     _OPENING = threading.Lock()
     for view in list(_OPEN.values()):
@@ -106,7 +91,7 @@ def _after_fork() -> None:
     _OPEN.clear()
 
 
-os.register_at_fork(before=_before_fork, after_in_parent=_go_on, after_in_child=_after_fork)
+os.register_at_fork(after_in_child=_after_fork)
 
 
 _DAMAGED = (
@@ -315,17 +300,6 @@ class View:
         if self._env is not None:
             self.close()
 
-    def shut(self) -> None:
-        """Lets no thread begin a transaction, and waits for those in one; until `open_again`."""
-        _SHUT.append(self)  # before anything that an interrupt may end: the gate is opened again all the same
-        self._gate.acquire()
-        self._wait_for_others(_PATIENCE_S)
-
-    def open_again(self) -> None:
-        """Ends what `shut` began."""
-        with contextlib.suppress(RuntimeError):  # it was interrupted as it began
-            self._gate.release()
-
     def _wait_for_others(self, patience_s: float) -> None:
         """Waits so long for other threads to leave their transactions. Who waits may be in one, in a signal handler."""
         ends, me = time.monotonic() + patience_s, threading.get_ident()
@@ -380,6 +354,7 @@ class View:
                 self._begin_again()
             key = object()
             try:
+                forking.begin(key)
                 with self._gate:
                     self._inside[key] = threading.get_ident()
                 env = self._environment()
@@ -405,6 +380,7 @@ class View:
                 raise as_ours(self.path, error) from error
             finally:
                 self._inside.pop(key, None)
+                forking.end(key)
             # The map may only be moved while no thread is inside a transaction.
             try:
                 self._once_left(again)
@@ -417,15 +393,19 @@ class View:
         Raises:
             StorageError: the last one is this thread, which will not leave it before this returns.
         """
-        ends, me = time.monotonic() + patience_s, threading.get_ident()
+        ends, me, turn = time.monotonic() + patience_s, threading.get_ident(), object()
         while True:
-            with self._gate:
-                self._wait_for_others(_TURN_S)
-                if not self._inside or time.monotonic() >= ends:
-                    then()
-                    return
-                if patience_s == math.inf and all(thread == me for thread in list(self._inside.values())):
-                    raise StorageError(str(self.path), "grow the view in", errno.EBUSY, _WITHIN)
+            try:
+                forking.begin(turn)
+                with self._gate:
+                    self._wait_for_others(_TURN_S)
+                    if not self._inside or time.monotonic() >= ends:
+                        then()
+                        return
+                    if patience_s == math.inf and all(thread == me for thread in list(self._inside.values())):
+                        raise StorageError(str(self.path), "grow the view in", errno.EBUSY, _WITHIN)
+            finally:
+                forking.end(turn)
             time.sleep(_LOOK_S)  # a handler in a transaction may wait to begin another
 
     def _begin_again(self) -> None:

@@ -43,6 +43,37 @@ def add(store: Store, by: str, count: int) -> None:
         store.stream("x").add({"by": by, "n": str(number)})
 
 
+# Its hook is the first, and native: the signal that it asks for is heard where one is that came in the fork.
+INTERRUPTED_IN_A_FORK = """
+import _thread, functools, os, signal, sys, threading
+os.register_at_fork(after_in_parent=functools.partial(_thread.interrupt_main, signal.SIGINT))
+import diskstream
+from tests.engine.sample import SMALL
+
+def use(name):
+    stream = store.stream(name)
+    stream.add_many([{"n": n} for n in range(8)])
+    said.append(len(stream.group("g", start="0").consumer("c").read()))
+
+said = []
+with diskstream.open(sys.argv[1], **{**SMALL, "pending_rows": 1}) as store:
+    use("x")
+    try:
+        os.fork() or os._exit(0)
+    except KeyboardInterrupt:
+        said.append("interrupted")
+    os.wait()
+    threads = [threading.Thread(target=use, args=(name,), daemon=True) for name in ("x", "y")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(float(sys.argv[2]))
+    print(*said, flush=True)
+    if any(thread.is_alive() for thread in threads):
+        os._exit(1)
+"""
+
+
 def add_one(path: str) -> None:
     with diskstream.open(path, **SMALL) as store:
         add(store, "other", 1)

@@ -2,13 +2,15 @@
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import diskstream
 from tests.engine import forks
-from tests.engine.children import child
+from tests.engine.children import LIMIT_S, ROOT, child
 from tests.engine.sample import SMALL
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork()")
@@ -59,6 +61,13 @@ def test_a_fork_reads_object_storage_though_a_thread_was_just_importing_what_for
     pytest.importorskip("pyarrow")
     with child(forks.fork_as_a_thread_imports, tmp_path / "s") as parent:
         assert parent.hear() == "0"
+
+
+def test_ctrl_c_in_a_fork_is_heard_behind_it_and_no_thread_waits_for_ever(tmp_path: Path) -> None:
+    """It ended what lets the other threads go on, and was lost: they hung, and so did whoever closed the store."""
+    command = [sys.executable, "-c", forks.INTERRUPTED_IN_A_FORK, str(tmp_path / "s"), str(LIMIT_S / 4)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert (done.stdout, done.stderr, done.returncode) == ("8 interrupted 8 8\n", "", 0)
 
 
 def test_a_lock_that_a_thread_held_is_the_parents_alone(tmp_path: Path) -> None:

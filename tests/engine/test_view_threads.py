@@ -10,7 +10,6 @@ import lmdb
 import pytest
 
 from diskstream import StorageError
-from diskstream.engine import state
 from diskstream.engine.state import View, open_view
 from tests.engine.children import LIMIT_S
 
@@ -83,5 +82,7 @@ def test_a_fork_waits_for_the_threads_in_a_transaction_and_the_child_goes_on(tmp
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     thread.join(LIMIT_S)
     assert view.read(lambda txn: txn.get(b"key")) == b"value"  # and so does the parent
-    assert not state._SHUT
+    another, leave = _in_a_transaction(view)  # and its other threads
+    leave.set()
+    another.join(LIMIT_S)
     view.close()
