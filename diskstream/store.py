@@ -360,6 +360,7 @@ class Store(Naming, Upkeep):
                 with contextlib.suppress(DiskstreamError, StreamMoved):
                     log.flush()
                 if log.read_only or not log.ctl.flags & POISONED:
+                    del log  # so that nobody uses it
                     self._logs.retire(name)
                     return True
             log.was_used = False

@@ -360,7 +360,7 @@ class StreamLog:
             self.flush()  # nobody else sees to it from now on
 
     def __del__(self) -> None:
-        if getattr(self, "_retired", False) and not self._closed:
+        if getattr(self, "_retired", False) and not self.has_let_go:
             with contextlib.suppress(DiskstreamError, StreamMoved):
                 self.close()
 

@@ -1,9 +1,12 @@
 """The logs that a store has open, by the names of their streams, and those that gave way to others and are used yet."""
 
+import contextlib
 import weakref
 from collections.abc import Iterator
 
-from diskstream.engine.log import StreamLog
+from diskstream.engine.descriptors import uses
+from diskstream.engine.log import StreamLog, StreamMoved
+from diskstream.errors import DiskstreamError
 
 __all__ = ["OpenLogs"]
 
@@ -20,11 +23,18 @@ class OpenLogs(dict[bytes, StreamLog]):
         self._used: list[weakref.ref[StreamLog]] = []
 
     def retire(self, name: bytes) -> None:
-        """Lets go of a log: see `StreamLog.retire`."""
-        log = self[name]
-        self._used.append(weakref.ref(log, self._used.remove))  # before: in between, it would be missing
+        """Lets go of a log: see `StreamLog.retire`. One that nobody uses is closed.
+
+        It would be when it is collected, too. But there an error that a signal handler raises is printed and lost, and
+        most of what takes long is in closing: who opens many streams in turn could not be stopped by Ctrl-C.
+        """
+        held = [self[name]]
+        self._used.append(weakref.ref(held[0], self._used.remove))  # before: in between, it would be missing
         del self[name]
-        log.retire()
+        held[0].retire()
+        if uses(held) == 0:
+            with contextlib.suppress(DiskstreamError, StreamMoved):  # as where it is collected
+                held[0].close()
 
     def all(self) -> Iterator[StreamLog]:
         """Each log that is open: one by one, as those whose turn is yet to come may be closed meanwhile."""

@@ -276,3 +276,28 @@ def interrupt_everywhere(name: str) -> None:
             # Every moment at first, then further and further apart: long works repeat themselves.
             nth += 1 + nth // 40
     say("moments", moments)
+
+
+def interrupt_as_another_gives_way() -> None:
+    """Adds to a stream for which another is closed, interrupted a moment later each time; how often, and how often that
+    was not heard, it says."""
+    sys.unraisablehook = lambda _: None
+    moments = lost = 0
+    with fast_directory() as directory, diskstream.open(directory / "s", **_OPTIONS, max_open_streams=1) as store:
+        while True:
+            for name in ("y", "x"):
+                store.stream(name).add({"n": "before"})
+            interruption = Interruption(moments + 1)
+            try:
+                interruption.begin()
+                try:
+                    store.stream("y").add({"n": "new"})
+                finally:
+                    interruption.end()
+                if not interruption.place:
+                    break
+                lost += 1
+            except KeyboardInterrupt:
+                pass
+            moments += 1
+    say(moments, lost)

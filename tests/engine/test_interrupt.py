@@ -9,7 +9,7 @@ import diskstream
 from diskstream.engine import page
 from tests.engine.children import child, until
 from tests.engine.half_closed import ENDS, let_go_everywhere
-from tests.engine.interruption import WORKS, interrupt_everywhere
+from tests.engine.interruption import WORKS, interrupt_as_another_gives_way, interrupt_everywhere
 from tests.engine.sample import SMALL, log_of
 from tests.engine.users import add_from_a_handler, end_without_closing, wait_for
 
@@ -75,6 +75,15 @@ def test_a_store_whose_closing_was_interrupted_lets_go_of_all_when_it_is(end: st
     word, count = last.split()
     assert word == "moments"
     assert int(count) > 30, "too few moments to mean anything"
+
+
+def test_ctrl_c_is_heard_as_a_stream_is_closed_for_another_one() -> None:
+    """It was printed and lost: that was done as the log was collected. What a collection does now are single steps."""
+    with child(interrupt_as_another_gives_way) as worker:
+        moments, lost = map(int, worker.hear().split())
+        assert worker.wait() == 0
+    assert moments > 100
+    assert lost * 20 < moments
 
 
 def test_a_signal_handler_that_uses_the_stream_it_interrupts_gets_an_error_not_a_deadlock() -> None:
