@@ -12,6 +12,7 @@ from diskstream.committing import Committing
 from diskstream.counts import block_of, check_count
 from diskstream.described import Described
 from diskstream.engine import reader, seal, trimming
+from diskstream.engine.closing import check_removed
 from diskstream.engine.fetching import fetch_ahead
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.moved import cut_short
@@ -427,7 +428,7 @@ class Stream(Grouped, Columned, Committing, Described, Retained, Scanned, WireAd
         Raises:
             ArgumentError: `timeout` is no number of seconds.
             ReadOnlyError: the store is open for reading only: it cannot flush what others have added.
-            StorageError: a flush failed.
+            StorageError: a flush failed, or the files were removed.
         """
         wanted, wait = parse_id(id), block_of(timeout)
         if self._store.read_only:
@@ -435,7 +436,12 @@ class Stream(Grouped, Columned, Committing, Described, Retained, Scanned, WireAd
         before = wanted.prev()
         if self.last_id() < wanted and not self.read(MIN_ID if before is None else before, count=1, block=wait):
             return False
-        self._use(StreamLog.flush, None)
+
+        def flush(log: StreamLog) -> None:
+            log.flush()
+            check_removed(log)
+
+        self._use(flush, None)
         return True
 
     def seal(self) -> int:

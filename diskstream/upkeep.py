@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from diskstream.arguments import check_number, items_of
 from diskstream.engine import lease, names, seal
+from diskstream.engine.closing import check_removed
 from diskstream.engine.files import Files
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.open_logs import OpenLogs
@@ -91,12 +92,14 @@ class Upkeep:
         have.
 
         Raises:
-            StorageError: a flush failed; that stream takes no more writes until it is reopened.
+            StorageError: a flush failed, or the files were removed; that stream takes no more writes until it is
+                reopened.
         """
         self._check_open()
         for log in self._logs.all():
             with contextlib.suppress(StreamMoved):  # whoever moved it has flushed it
                 log.flush()
+                check_removed(log)
 
     def seal(self, name: str | bytes | None = None, *, progress: Progress | None = None) -> int:
         """Rolls and seals a stream, or all: what was appended so far becomes packed. Returns segments sealed.

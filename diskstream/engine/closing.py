@@ -10,12 +10,15 @@ from diskstream.engine import frontier
 from diskstream.engine.looks import is_there
 from diskstream.engine.page import APPEND, FLAG_MOVED, MAINTENANCE, POISONED
 from diskstream.engine.whereabouts import StreamMoved
-from diskstream.errors import DiskstreamError
+from diskstream.errors import DiskstreamError, PoisonedError
 
 if TYPE_CHECKING:
     from diskstream.engine.log import StreamLog
 
-__all__ = ["append_lock_at_once", "close_idle", "flush", "leave", "mark_clean"]
+__all__ = ["append_lock_at_once", "check_removed", "close_idle", "flush", "leave", "mark_clean"]
+
+
+_REMOVED = "its files were removed while it was open, and what was added since then with them"
 
 
 class _Busy(Exception):  # noqa: N818  # not an error: the log stays open
@@ -46,6 +49,17 @@ def flush(log: "StreamLog") -> None:
     except StreamMoved:
         if not log.ctl.flags & FLAG_MOVED:
             raise
+
+
+def check_removed(log: "StreamLog") -> None:
+    """Looks whether somebody removed the files under those who have them open; then the stream takes no more writes.
+
+    Raises:
+        PoisonedError: somebody did: a flush succeeds, of files that nobody finds again.
+    """
+    if log.page.was_removed() and not log.ctl.flags & FLAG_MOVED:  # who deletes or renames a stream says so first
+        log.ctl.poison(_REMOVED)
+        raise PoisonedError(str(log.directory), _REMOVED)
 
 
 def mark_clean(log: "StreamLog") -> None:

@@ -4,16 +4,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 
-from diskstream.engine import seal
+from diskstream.engine import closing, seal
 from diskstream.engine.flags import Flag
 from diskstream.engine.log import StreamLog, StreamMoved
-from diskstream.engine.page import FLAG_CHECK, FLAG_MOVED
-from diskstream.errors import PoisonedError
+from diskstream.engine.page import FLAG_CHECK
 
 __all__ = ["Keeper", "wait_for_last"]
 
 _HOUSEKEEPING_S = 1.0
-_REMOVED = "its files were removed while it was open, and what was added since then with them"
 
 
 # Those whose stores were dropped, until what they held is let go of.
@@ -158,9 +156,7 @@ class Keeper:
             log.flush()
 
     def _attend(self, log: StreamLog) -> None:
-        if log.page.was_removed() and not log.ctl.flags & FLAG_MOVED:  # who deletes or renames a stream says so first
-            log.ctl.poison(_REMOVED)
-            raise PoisonedError(str(log.directory), _REMOVED)
+        closing.check_removed(log)
         log.reserve_ahead()
         seal.reap(log, wait=False)  # another process may compact for hours
         self._notice(log)

@@ -35,6 +35,18 @@ def test_a_stream_without_files_takes_no_more(removed: Store) -> None:
         removed.stream("a").add({"n": "2"})
 
 
+@pytest.mark.parametrize("noticed", [False, True], ids=["unnoticed", "noticed"])
+def test_what_went_with_its_files_is_not_said_to_be_durable(removed: Store, noticed: bool) -> None:
+    """A flush succeeds, of files that nobody finds again: `sync` returned, and so did `wait_durable`."""
+    stream = removed.stream("a")
+    if noticed:
+        keeps_house(removed)
+    with pytest.raises(PoisonedError, match="its files were removed while it was open"):
+        stream.wait_durable(stream.last_id())
+    with pytest.raises(PoisonedError, match="its files were removed while it was open"):
+        removed.sync()
+
+
 def test_a_stream_without_its_control_page_takes_no_more(tmp_path: Path) -> None:
     # Another process would make another page, with other locks, and both would write.
     store = diskstream.open(tmp_path / "store")
