@@ -196,6 +196,8 @@ def test_a_limit_that_is_changed_waits_for_the_rest_of_a_request(tmp_path: Path)
         assert server.counts.query_limit == 1
         short.sock.sendall(b"\r\nhi\r\n")
         assert short.reply() == b"hi"
+        short.sock.sendall(packed("ECHO", large)[:-3])
+        assert short.at_end()
 
 
 def test_idle_clients_are_closed_and_those_that_wait_are_not(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import types as st
 
 from diskstream.errors import ArchiveError, ArgumentError, DiskstreamError, NotAStoreError
@@ -262,6 +263,23 @@ def test_times_alone_are_of_the_file_and_of_no_other_under_its_name(no_spark: An
     with pytest.raises(ArchiveError, match=f"{last.name} is damaged: its rows are not those that were written"):
         read(tmp_path / "a", schema("ids", "stream", "ts"))
     assert read(tmp_path / "a", schema("ids", "ts"), onCorruption="skip").num_rows == 40
+
+
+@pytest.mark.parametrize("row", [0, 19], ids=["first", "last"])
+def test_a_file_is_known_by_its_first_and_by_its_last_time(no_spark: Any, tmp_path: Path, row: int) -> None:
+    fill(tmp_path / "store", "s", days(1, 20))
+    archive.run(no_spark, ArchiveSettings(str(tmp_path / "store"), str(tmp_path / "a")))
+    (file,) = (tmp_path / "a" / each.path for each in latest(Place(tmp_path / "a")).files)
+    table = pq.read_table(file, partitioning=None)
+    for name in ("id_ms", "ts"):
+        column = table.schema.get_field_index(name)
+        kind = table.schema.field(column).type
+        numbers = table.column(name).cast(pa.int64()).to_pylist()
+        numbers[row] += 1 if name == "id_ms" else 1000
+        table = table.set_column(column, table.schema.field(column), pa.array(numbers, pa.int64()).cast(kind))
+    pq.write_table(table, file)
+    with pytest.raises(ArchiveError, match="its rows are not those that were written"):
+        read(tmp_path / "a", schema("ids", "stream", "ts"))
 
 
 def test_a_compaction_disturbs_no_read_until_its_grace_time_is_over(no_spark: Any, tmp_path: Path) -> None:

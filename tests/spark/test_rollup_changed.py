@@ -12,6 +12,7 @@ pytest.importorskip("pyspark", reason="pip install 'diskstream[spark]'")
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.errors import StreamingQueryException
 
 from diskstream.spark.jobs.rollup_settings import Settings
 from diskstream.spark.jobs.rollup_stream import rollup_stream
@@ -61,3 +62,8 @@ def test_windows_that_are_open_are_of_the_settings_that_the_query_was_begun_with
     noted.write_bytes(noted.read_bytes().replace(b"1000", b"2000"))
     with pytest.raises(StorageError, match="it is damaged"):
         run(NO_SESSION, settings)
+    noted.unlink()  # as of an earlier version
+    query = rollup_stream(spark, replace(settings, window_ms=2000), output, checkpoint=tmp_path / "another")
+    with pytest.raises(StreamingQueryException, match="Batches of a query with a new checkpoint"):
+        query.awaitTermination(60)
+    assert not noted.exists(), "who is refused says nothing of whose output it is"
