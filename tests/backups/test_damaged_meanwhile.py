@@ -14,11 +14,12 @@ from diskstream.system_calls import children
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[diskstream.Store]:
-    """The first segment of `s` is missing; two that were rolled are not sealed yet."""
+    """The first segment of `s` is missing, the second is sealed; two that were rolled are not sealed yet."""
     with diskstream.open(tmp_path / "store", seal="manual", segment_bytes=8192) as opened:
         stream = opened.stream("s")
-        stream.add_many([{"pad": "." * 90}] * 200)
-        stream.seal()
+        for _ in range(2):
+            stream.add_many([{"pad": "." * 90}] * 200)
+            stream.seal()
         for _ in range(3):
             stream.add_many([{"pad": "." * 90}] * 60)
         (tmp_path / "store" / "streams" / "s" / "00000001.seg").unlink()
