@@ -8,6 +8,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from diskstream.engine.flags import Flag
+from diskstream.engine.keeper import joined
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.errors import ClosedError, DiskstreamError
 from diskstream.membership import now_ms
@@ -74,7 +75,7 @@ class Retainer:
         with self._mutex:
             threads = dict(self._threads)
         for moves, thread in threads.items():
-            thread.join(_LAST_WORD_S if moves else None)
+            joined(thread, _LAST_WORD_S if moves else None)
 
     def _attend(self, moves: bool) -> None:
         wait_s = 0.0

@@ -9,13 +9,23 @@ from diskstream.engine.flags import Flag
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.page import FLAG_CHECK
 
-__all__ = ["Keeper", "wait_for_last"]
+__all__ = ["Keeper", "joined", "wait_for_last"]
 
 _HOUSEKEEPING_S = 1.0
 
 
 # Those whose stores were dropped, until what they held is let go of.
 _LEAVING: "set[Keeper]" = set()
+
+
+def joined(thread: threading.Thread, timeout_s: float | None = None) -> None:
+    """Returns once a thread of the background has ended, or after so many seconds.
+
+    As the interpreter ends, none of them takes another step, and from Python 3.13 on none is said to have ended: who
+    closes a store as late as that, in a finalizer, waits for nobody.
+    """
+    if not sys.is_finalizing():
+        thread.join(timeout_s)
 
 
 def wait_for_last() -> None:
@@ -83,7 +93,7 @@ class Keeper:
         self._stop.set()
         self._wake.set()
         for thread in self._threads if self._has_begun else []:
-            thread.join()
+            joined(thread)
 
     def end_with(self, last: Callable[[], None]) -> None:
         """Ends the threads, one of which then does this; a process that ends waits for it, by `wait_for_last`.
@@ -118,7 +128,7 @@ class Keeper:
         """Returns once the threads have ended."""
         for thread in list(self._threads):
             if thread.ident is not None and thread is not threading.current_thread():
-                thread.join()
+                joined(thread)
 
     def _flush(self, every_s: float) -> None:
         while not self._stop.wait(every_s):

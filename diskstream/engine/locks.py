@@ -30,7 +30,8 @@ class Locks:
         self._flock, self._record = (id(self), "flock"), (id(self), "record")
 
     def __del__(self) -> None:
-        self._end()
+        if hasattr(self, "_record"):  # and was not interrupted as it was made
+            self._end()
 
     def _end(self) -> None:
         forking.end(self._flock)

@@ -60,6 +60,7 @@ class Interruption:
         if sys.version_info < (3, 12):
             sys.settrace(self._trace)
         else:
+            self.end()  # what was begun before may have been interrupted as it ended
             sys.monitoring.use_tool_id(_TOOL, "interruption")
             sys.monitoring.register_callback(_TOOL, sys.monitoring.events.INSTRUCTION, self._watch)
             sys.monitoring.set_events(_TOOL, sys.monitoring.events.INSTRUCTION)

@@ -2,11 +2,14 @@
 the core be made on the way.
 """
 
+import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 import diskstream
+from diskstream.engine.keeper import joined
 from diskstream.engine.log import StreamLog
 from tests.engine.children import LIMIT_S, child, until
 from tests.engine.ending import adds_at_the_end
@@ -41,3 +44,17 @@ def test_an_entry_is_added_and_the_store_closed(tmp_path: Path, opened: str, loc
             assert [line.split()[0] for line in said] == ["added", "closed"], said
             assert other.wait(LIMIT_S) == 0
         assert [entry["n"] for entry in stream.range()][-1] == b"last"
+
+
+def test_who_closes_then_waits_for_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From Python 3.13 on a thread that takes no step any more is never said to have ended, and a join hangs."""
+    ends = threading.Event()
+    thread = threading.Thread(target=ends.wait)
+    thread.start()
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "is_finalizing", lambda: True)
+        joined(thread)
+        assert thread.is_alive()
+    ends.set()
+    joined(thread)
+    assert not thread.is_alive()
