@@ -32,7 +32,7 @@ class Door:
         loop: what takes the connections.
         counts: what is counted.
         host: the server.
-        context: of TLS.
+        context: of TLS; another one is for who comes from then on.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Door:
         context: ssl.SSLContext | None,
     ) -> None:
         self.settings, self.parts, self.keyspace = settings, parts, keyspace
-        self.loop, self.counts, self._host, self._context = loop, counts, host, context
+        self.loop, self.counts, self._host, self.context = loop, counts, host, context
         self._last_id = 0
 
     def accepts(self, listener: Listener) -> Callable[[socket.socket], None]:
@@ -69,8 +69,8 @@ class Door:
             if listener.kind != "unix":
                 self._tune(client)
             sock: Socket | socket.socket = client
-            if listener.kind == "tls" and self._context is not None:
-                sock = TlsSocket(client, self._context)
+            if listener.kind == "tls" and self.context is not None:
+                sock = TlsSocket(client, self.context)
         except OSError:
             client.close()
             return

@@ -59,6 +59,7 @@ class Server:
         self.settings, self.parts = settings, parts or installed()
         self.counts = Counts()
         self.started = time.monotonic()
+        self._renews = False
         context = context_of(settings) if settings.tls_port else None
         self._limit_descriptors()
         with contextlib.ExitStack() as opened:
@@ -128,15 +129,24 @@ class Server:
         self.loop.stopping = True
         self.loop.poke()
 
+    def renew_certificates(self) -> None:
+        """Has the files of TLS read anew within a second, for who connects from then on. Safe from any thread.
+
+        Where they cannot be used the server goes on with those of before, and the log says why.
+        """
+        self._renews = self._door.context is not None
+
     @contextlib.contextmanager
     def signals(self) -> Iterator[None]:
-        """While it lasts, SIGTERM and SIGINT stop the server, and SIGHUP does nothing; for the main thread."""
+        """While it lasts, SIGTERM and SIGINT stop the server, and SIGHUP renews certificates; for the main thread."""
 
-        def handle(_number: int, _frame: FrameType | None) -> None:
-            self.stop()
+        def handle(number: int, _frame: FrameType | None) -> None:
+            if number == signal.SIGHUP:  # of a terminal that goes, too, which is no reason to end
+                self.renew_certificates()
+            else:
+                self.stop()
 
-        before = {each: signal.signal(each, handle) for each in (signal.SIGTERM, signal.SIGINT)}
-        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # of a terminal that goes, as in Redis
+        before = {each: signal.signal(each, handle) for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
         try:
             yield
         finally:
@@ -227,8 +237,19 @@ class Server:
     def _metrics(self) -> str:
         return as_text(self.counts, gauges_of(self))
 
+    def _read_certificates(self) -> None:
+        try:
+            self._door.context = context_of(self.settings)
+        except ServeError as error:
+            _LOG.error("the certificates stay those of before: %s", error)  # expected
+        else:
+            _LOG.warning("read the certificates anew, for clients that come from now on")
+
     def _each_second(self, _now: float) -> None:
-        """Opens stores anew where writes have failed: the disk may be well again."""
+        """Opens stores anew where writes have failed: the disk may be well again. And reads renewed certificates."""
+        if self._renews:
+            self._renews = False
+            self._read_certificates()
         runner = self.loop.runner
         if not (runner.poisoned or self.keyspace.must_reopen):
             return

@@ -163,13 +163,17 @@ def test_metrics(tmp_path: Path) -> None:
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
     """A certificate that vouches for itself, in `cert.pem` and `key.pem` of a folder."""
+    make_certificate(tmp_path)
+    return tmp_path
+
+
+def make_certificate(folder: Path) -> None:
     program = shutil.which("openssl")
     if program is None:
         pytest.skip("needs the program openssl, which is not installed")
     command = [program, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
     command += ["-addext", "subjectAltName=DNS:localhost", "-keyout", "key.pem", "-out", "cert.pem"]
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
-    return tmp_path
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
 
 
 def tls_client(context: ssl.SSLContext, port: int) -> Client:
@@ -230,6 +234,44 @@ def test_the_log_says_why_there_is_no_tls_with_a_client(certificate: Path, caplo
             pass  # who comes and goes, as checks of health do, is no news
     said = [message.rpartition("no TLS with it: ")[2] for message in caplog.messages]
     assert said == ["tlsv1 alert unknown ca", "peer did not return a certificate", "wrong version number"]
+
+
+def test_certificates_that_were_renewed_are_read_without_a_restart(
+    certificate: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are good for some weeks: who is connected stays, and a renewal that went wrong keeps nobody out."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    cert, key = certificate / "cert.pem", certificate / "key.pem"
+    context = ssl.create_default_context(cafile=str(cert))
+    settings = {"tls_port": port, "tls_cert_file": str(cert), "tls_key_file": str(key), "tls_auth_clients": "no"}
+
+    def shown(client: Client) -> bytes | None:
+        assert isinstance(client.sock, ssl.SSLSocket)
+        return client.sock.getpeercert(binary_form=True)
+
+    def renewed(said: str) -> None:
+        signal.raise_signal(signal.SIGHUP)
+        while not any(said in message for message in caplog.messages):
+            assert staying.call("PING") == b"PONG"
+
+    with (
+        caplog.at_level(logging.WARNING, "diskstream.server"),
+        serving(certificate / "store", **settings) as server,
+        server.signals(),
+        tls_client(context, port) as staying,
+    ):
+        old = shown(staying)
+        key.rename(certificate / "old.pem")
+        renewed("the certificates stay those of before: cannot use the certificates")
+        with tls_client(context, port) as client:
+            assert shown(client) == old
+        make_certificate(certificate)
+        renewed("read the certificates anew")
+        with tls_client(ssl.create_default_context(cafile=str(cert)), port) as client:
+            assert shown(client) == ssl.PEM_cert_to_DER_cert(cert.read_text()) != old
+        assert staying.call("PING") == b"PONG"
 
 
 def test_certificates_that_are_missing_are_named(tmp_path: Path) -> None:
