@@ -92,10 +92,14 @@ def _cost(pairs: Pairs, before: Pairs) -> int:
 
     And of its names, where they are its own, as in JSON lines; rows of a table share theirs with the row `before`.
     """
-    size = 200 + sum(100 + len(value) for _, value in pairs)
-    if len(pairs) == len(before) and all(ours[0] is theirs[0] for ours, theirs in zip(pairs, before, strict=True)):
-        return size
-    return size + sum(_OBJECT_BYTES + len(name) for name, _ in pairs)
+    if len(pairs) != len(before):
+        return 200 + sum(100 + _OBJECT_BYTES + len(name) + len(value) for name, value in pairs)
+    size = 200
+    for (name, value), (other, _) in zip(pairs, before, strict=True):
+        size += 100 + len(value)
+        if name is not other:
+            size += _OBJECT_BYTES + len(name)
+    return size
 
 
 def _write_run(file: IO[bytes], rows: list[Timed]) -> tuple[int, int]:

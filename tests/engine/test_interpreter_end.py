@@ -58,3 +58,16 @@ def test_who_closes_then_waits_for_no_thread(monkeypatch: pytest.MonkeyPatch) ->
     ends.set()
     joined(thread)
     assert not thread.is_alive()
+
+
+def test_nor_does_its_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    joins: list[object] = []
+    with diskstream.open(tmp_path / "s") as store:
+        stream = store.stream("a")
+        stream.add({"n": "1"})
+        stream.set_retention(max_entries=5)  # which has a thread of its own
+        with monkeypatch.context() as patched:
+            patched.setattr(sys, "is_finalizing", lambda: True)
+            patched.setattr(threading.Thread, "join", lambda thread, _timeout=None: joins.append(thread))
+            store.close()
+    assert joins == []

@@ -71,11 +71,7 @@ def rollup_stream(
     query = windows(frame, settings).writeStream.outputMode("append").option("checkpointLocation", str(checkpoint))
 
     def write(batch: "DataFrame", batch_id: int) -> None:
-        query = query_of(batch, checkpoint)
-        if query:
-            _claim(output, query)
-            _note_settings(output, settings)
-        write_batch(batch, batch_id, output, query=query)
+        write_batch(batch, batch_id, output, query=query_of(batch, checkpoint), settings=settings)
 
     output.mkdir(parents=True, exist_ok=True)
     writer = query.foreachBatch(write)
@@ -84,7 +80,9 @@ def rollup_stream(
     return writer.trigger(processingTime=f"{trigger_s:g} seconds").start()
 
 
-def write_batch(batch: "DataFrame", batch_id: int, output: Path, *, query: str) -> bool:
+def write_batch(
+    batch: "DataFrame", batch_id: int, output: Path, *, query: str, settings: Settings | None = None
+) -> bool:
     """Writes a batch as ``batch=<number>/windows.parquet``, unless that is there or it is empty; returns whether.
 
     The folder gets its name when its file is complete and flushed: a reader sees all of a batch or nothing. The numbers
@@ -95,6 +93,7 @@ def write_batch(batch: "DataFrame", batch_id: int, output: Path, *, query: str) 
         batch_id: its number.
         output: directory to write to.
         query: ID of the query; empty if it is not known.
+        settings: what the query was begun with, to be noted where that has not been done.
 
     Raises:
         ArgumentError: `output` is another query's, or has windows of a later batch, or fewer of this one.
@@ -105,6 +104,8 @@ def write_batch(batch: "DataFrame", batch_id: int, output: Path, *, query: str) 
     from diskstream.spark.jobs.rollup_output import write_parquet
 
     _claim(output, query)
+    if query and settings is not None:
+        _note_settings(output, settings)
     target = output / f"batch={batch_id}"
     # One batch at a time: what has a temporary name was left behind by a driver that died.
     for left in named(output, ".tmp"):
