@@ -50,7 +50,7 @@ def test_what_fits_into_memory_needs_no_file(monkeypatch: pytest.MonkeyPatch) ->
     assert [ms for ms, _ in sorting.sorted_by_time(rows(10), memory_bytes=1 << 20)] == list(range(1, 11))
 
 
-@pytest.mark.parametrize(("names", "runs"), [("their own", 10), ("shared", 0)])
+@pytest.mark.parametrize(("names", "runs"), [("their own", 10), ("shared", 0), ("now more, now fewer", 10)])
 def test_names_take_memory_where_each_row_has_its_own_as_in_json_lines(
     monkeypatch: pytest.MonkeyPatch, names: str, runs: int
 ) -> None:
@@ -65,6 +65,8 @@ def test_names_take_memory_where_each_row_has_its_own_as_in_json_lines(
     monkeypatch.setattr(sorting, "_write_run", count)
     name = b"n" * 100_000
     given = [(at, [(name if names == "shared" else bytes(bytearray(name)), b"")]) for at in range(120, 0, -1)]
+    if names == "now more, now fewer":
+        given = [(at, pairs + [(b"m", b"")] * (at % 2)) for at, pairs in given]
     assert [ms for ms, _ in sorting.sorted_by_time(given, memory_bytes=1 << 20)] == list(range(1, 121))
     assert len(written) == runs
 

@@ -104,7 +104,7 @@ def write_batch(
     from diskstream.spark.jobs.rollup_output import write_parquet
 
     _claim(output, query)
-    if query and settings is not None:
+    if settings is not None:
         _note_settings(output, settings)
     target = output / f"batch={batch_id}"
     # One batch at a time: what has a temporary name was left behind by a driver that died.
