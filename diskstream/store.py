@@ -21,7 +21,7 @@ from diskstream.arguments import path_of
 from diskstream.cold_reads import cold_cache
 from diskstream.delivering import read_groups
 from diskstream.dropped import Dropped
-from diskstream.engine import directory, lease, names, replacing
+from diskstream.engine import directory, lease, names, replacing, store_page
 from diskstream.engine.closing import close_idle
 from diskstream.engine.descriptors import offer, uses
 from diskstream.engine.files import Files
@@ -99,6 +99,7 @@ class Store(Naming, Upkeep):
 
     _closed = True  # where opening it fails
     _half_closed = False  # while it is being closed, and where an interrupt ended that
+    _is_parents = False  # closed only as this process was forked, and has not used it
 
     def __init__(self, path: Path, options: Options, *, read_only: bool, create: bool, files: Files) -> None:
         self.path, self.options, self.read_only, self._files = path, options, read_only, files
@@ -109,57 +110,43 @@ class Store(Naming, Upkeep):
         self._windows_of_new: Callable[[], tuple[int, int]] | None = None
         self._is_lease = read_only and lease.is_lease(path)
         directory.open_store(path, files, create=create, read_only=read_only)
-        self._closed, self._ended_by = True, ""  # until it is open: else it would be one that was dropped
-        self._begin()
+        self._closed = True  # until it is open: else it would be one that was dropped
+        self._begin_empty()
+        self._open_page()
         self._closed = False
         offer(self._give_up, logs=True)
         _STORES.add(self)
 
-    def _begin(self) -> None:
-        """What an opening has of its own in each process."""
+    def _begin_empty(self) -> None:
+        """What an opening has of its own in each process, as long as it has nothing open. Does nothing on the disk."""
         self._mutex, self._closing = threading.RLock(), threading.RLock()
         self._logs = OpenLogs()
-        fetched = cold_cache(self.path, self.options, self._files, read_only=self.read_only)
-        self._cache = SharedCache(self.options.cache_bytes, fetched)
-        self._view: View | None = open_view(self.path / "view")
+        self._view: View | None = None
         self._keeper: Keeper | None = None
         self._owed: set[StreamLog] | None = None  # see settling.py
         self._retainer = Retainer(self)
+        fetched = cold_cache(self.path, self.options, self._files, read_only=self.read_only)
+        self._cache = SharedCache(self.options.cache_bytes, fetched)
+
+    def _open_page(self) -> None:
+        self._view = open_view(self.path / "view")
         self._pid = os.getpid()
-        if self.read_only:
-            self._page = Page.private()
-            return
-        while True:
-            self._page = Page.open(self._files, self.path / "ctl")
-            if not self._page.alone:
-                return
-            try:
-                generation = self._page.renew()
-                for folder in (self.path.parent, self.path, self._streams):
-                    self._files.sync_dir(folder)  # names that a killed process may have left unflushed
-                directory.sweep(self._streams, self._files)
-                if self._page.settle(generation):
-                    return
-            except BaseException:
-                self._page.close()
-                raise
-            self._page.close()
+        self._page = Page.private() if self.read_only else store_page.open_page(self.path, self._files)
 
     def _after_fork(self) -> None:
-        if (self._closed and not self._half_closed) or self._pid == os.getpid():
+        """Lets go of what is the parent's. What is asked of the store first in this process opens it again.
+
+        Not here: what a signal handler raises in this is lost, and who daemonizes closes all descriptors behind it.
+        """
+        if self._pid == os.getpid() or (self._closed and not (self._half_closed or self._is_parents)):
             return
+        self._is_parents, self._closed, self._half_closed = not self._half_closed, True, False
         for log in self._logs.all():
             log.after_fork()
+        self._logs.clear()  # threads that are not here have it too, for ever
         self._page.after_fork()
-        if self._half_closed:
-            self._logs, self._view, self._keeper, self._half_closed = OpenLogs(), None, None, False
-            return
         self._files = self._files.of_this_process()
-        try:
-            self._begin()
-        except (DiskstreamError, OSError) as error:  # its directory may be gone: the other stores must still go on
-            self._closed, self._ended_by = True, f", which a fork could not open again ({error}),"
-            self._logs, self._view, self._keeper = OpenLogs(), None, None  # there is nothing to be closed
+        self._begin_empty()
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
@@ -185,7 +172,7 @@ class Store(Naming, Upkeep):
             warnings.warn(told, ResourceWarning, stacklevel=1, source=self)
 
     def __repr__(self) -> str:
-        return f"<diskstream.Store {str(self.path)!r}{' closed' if self._closed else ''}>"
+        return f"<diskstream.Store {str(self.path)!r}{' closed' if self.closed else ''}>"
 
     def __reduce__(self) -> NoReturn:
         """Nor do streams, groups and consumers go to another process, or into a copy.
@@ -199,7 +186,7 @@ class Store(Naming, Upkeep):
     @property
     def closed(self) -> bool:
         """Whether `close` was called."""
-        return self._closed
+        return self._closed and not self._is_parents
 
     def close(self) -> None:
         """Makes everything durable and lets go of the directory. Closing twice is fine.
@@ -209,6 +196,7 @@ class Store(Naming, Upkeep):
         """
         with self._closing:  # a second thread waits for the first; where an interrupt ended that one, this goes on
             with self._mutex:
+                self._is_parents = False
                 if self._closed and self._view is None:
                     return
                 self._closed = self._half_closed = True
@@ -240,7 +228,20 @@ class Store(Naming, Upkeep):
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ClosedError(f"the store {self.path}{self._ended_by}")
+            self._open_again()
+
+    def _open_again(self) -> None:
+        with self._mutex:
+            if not self._closed:
+                return  # another thread has
+            if not self._is_parents:
+                raise ClosedError(f"the store {self.path}")
+            try:
+                self._open_page()
+            except (DiskstreamError, OSError) as error:  # its directory may be gone
+                raise ClosedError(f"the store {self.path}, which a fork could not open again ({error}),") from error
+            self._closed = False
+            self._is_parents = False
 
     # --- streams ------------------------------------------------------------------------------------------------------
 

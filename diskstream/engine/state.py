@@ -111,10 +111,11 @@ class ViewDamaged(Exception):  # noqa: N818  # not an error: throw the view away
 class View:
     """The LMDB environment of a store, opened when it is first used. Safe under threads."""
 
+    _env: lmdb.Environment | None = None  # where a signal handler raises before the next line is done
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self._mutex = threading.RLock()
-        self._env: lmdb.Environment | None = None
         # The file `users`, locked. Not a descriptor: whatever interrupts a close, the lock goes with the view.
         self._users: io.FileIO | None = None
         self._inode = 0

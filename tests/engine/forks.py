@@ -427,3 +427,72 @@ def fork_with_a_retired_log(path: str) -> None:
 
         say(ended(forked(work)))
         assert len(list(reading)) == 2
+
+
+def daemonize(path: str) -> None:
+    """The child closes every descriptor and has their numbers for others, as a daemon may, before it uses the store."""
+    with diskstream.open(path, **{**SMALL, "pending_rows": 1}) as store:
+        stream, group = store.stream("x"), store.stream("x").group("g", start="0")
+        add(store, "before", 3)
+        stream.seal()
+        assert len(group.consumer("c").read(count=1)) == len(list(stream.range(count=1))) == 1
+
+        def work() -> None:
+            there = [os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")]
+            assert not [name for name in there if name.startswith(os.path.realpath(path))], there
+            os.closerange(3, 256)
+            taken = [os.open(os.devnull, os.O_RDONLY) for _ in range(64)]
+            assert not store.closed
+            add(store, "fork", 2)
+            assert len(group.consumer("c").read()) == 4
+            store.close()
+            for number in taken:
+                os.close(number)  # which none had closed
+
+        say(ended(forked(work)))
+
+
+def fork_twice_unused(path: str) -> None:
+    """A fork that never used the store forks another one, as a thread of it is opening the store."""
+    with diskstream.open(path, **SMALL) as store:
+        add(store, "before", 1)
+
+        def opening() -> None:
+            with store._mutex:
+                begun.set()
+                over.wait(LIMIT_S)
+
+        begun, over = threading.Event(), threading.Event()
+
+        def work() -> None:
+            thread = threading.Thread(target=opening)
+            thread.start()
+            begun.wait(LIMIT_S)
+            code = ended(forked(lambda: add(store, "grandchild", 1)))
+            over.set()
+            thread.join()
+            add(store, "child", 1)
+            assert code == 0
+
+        say(ended(forked(work)))
+
+
+def close_unused(path: str) -> None:
+    """The fork closes what it never used: it stays closed, and so it does for a fork of it."""
+    with diskstream.open(path, **SMALL) as store:
+        add(store, "before", 1)
+
+        def is_closed() -> None:
+            try:
+                store.stream("x")
+            except diskstream.ClosedError:
+                assert store.closed
+            else:
+                raise AssertionError("a store that was closed is open")
+
+        def work() -> None:
+            store.close()
+            is_closed()
+            assert ended(forked(is_closed)) == 0
+
+        say(ended(forked(work)))

@@ -98,6 +98,25 @@ def test_a_fork_that_never_touches_the_store_is_in_nobodys_way(tmp_path: Path) -
     assert by(tmp_path / "s") == ["before", "parent"]
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc, to see what is open")
+def test_a_fork_has_nothing_open_before_it_uses_the_store(tmp_path: Path) -> None:
+    """It opened the store anew at once: a daemon that closes what it inherits closed that too, and wrote elsewhere."""
+    with child(forks.daemonize, tmp_path / "s") as parent:
+        assert parent.hear() == "0"
+    assert by(tmp_path / "s") == ["before"] * 3 + ["fork"] * 2
+
+
+def test_a_fork_of_a_fork_that_has_not_used_the_store_goes_on_as_well(tmp_path: Path) -> None:
+    with child(forks.fork_twice_unused, tmp_path / "s") as parent:
+        assert parent.hear() == "0"
+    assert by(tmp_path / "s") == ["before", "grandchild", "child"]
+
+
+def test_a_fork_that_closes_what_it_has_not_used_has_closed_it(tmp_path: Path) -> None:
+    with child(forks.close_unused, tmp_path / "s") as parent:
+        assert parent.hear() == "0"
+
+
 def test_an_iterator_that_was_begun_is_right_in_both(tmp_path: Path) -> None:
     with child(forks.go_on_reading, tmp_path / "s") as parent:
         assert parent.hear() == "0"

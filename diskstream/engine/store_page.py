@@ -1,0 +1,33 @@
+"""The page of a store itself: who is alone with it, as it is opened, ends what the dead have begun."""
+
+from pathlib import Path
+
+from diskstream.engine import directory
+from diskstream.engine.files import Files
+from diskstream.engine.page import Page
+
+__all__ = ["open_page"]
+
+
+def open_page(store: Path, files: Files) -> Page:
+    """The page of the store in directory `store`.
+
+    Raises:
+        StorageError: the disk said no.
+    """
+    streams = store / "streams"
+    while True:
+        page = Page.open(files, store / "ctl")
+        if not page.alone:
+            return page
+        try:
+            generation = page.renew()
+            for folder in (store.parent, store, streams):
+                files.sync_dir(folder)  # names that a killed process may have left unflushed
+            directory.sweep(streams, files)
+            if page.settle(generation):
+                return page
+        except BaseException:
+            page.close()
+            raise
+        page.close()
