@@ -3,6 +3,7 @@
 It has loaded all that jobs need, so that a kill costs a fork and not a start.
 """
 
+import faulthandler
 import json
 import os
 import signal
@@ -141,6 +142,7 @@ def _begun(job: str, point: str, where: list[str]) -> int:
 
 def begin_as_told() -> None:
     """In the process beside the test: a line says job, point and paths, the answer is how the job ended."""
+    faulthandler.cancel_dump_traceback_later()  # it lives as long as the tests of a module; who asks has a limit
     while True:
         job, point, *where = json.loads(hear())
         _, status = os.waitpid(_begun(job, point, where), 0)
