@@ -181,7 +181,6 @@ def _bell(store: "Store", name: bytes) -> tuple[_Heard, int]:
     """The page whose bell rings when another look at the stream is worth it: its own, or where there is none its
     store's. With it how far readers saw, the last ID, and the bell as it was before.
     """
-    store._check_open()
     while True:
         coming = ((store._page, *_NOTHING), store._page.ctl.bell)  # before the look: the stream may come just now
         log = store._log(name, create=False)
