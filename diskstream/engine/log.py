@@ -413,7 +413,9 @@ class StreamLog:
     def abandon(self, *, waits: bool = True) -> None:
         """Lets go without a word to the disk: the stream is gone from here. Who counts as killed waits for nobody."""
         self._closed = True
-        self._let_go(waits=waits)
+        with self._closing:  # a thread that closes it meanwhile has its descriptors: their numbers are others' then
+            if not self.has_let_go:
+                self._let_go(waits=waits)
 
     def after_fork(self) -> None:
         """Lets go of what is the parent's, touching no lock: a thread that is not here may have held it.

@@ -10,8 +10,9 @@ import pytest
 
 import diskstream
 from diskstream import ClosedError, CorruptionError, Store, Stream
+from diskstream.engine.page import Page
 from tests.engine.children import child
-from tests.engine.sample import SMALL, build, rows
+from tests.engine.sample import SMALL, build, log_of, rows
 from tests.engine.users import end_before_a_flush
 
 Use = Callable[[Store, Stream], object]
@@ -148,6 +149,30 @@ def test_closing_under_the_hands_of_threads_ends_each_in_words_and_loses_nothing
         assert set(added) <= there
     other.stream("x").add({"n": "last"})
     other.close()
+
+
+def test_a_stream_that_is_moved_as_it_is_closed_is_not_let_go_of_by_two_threads_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number of a descriptor that one has closed may be another file's by then, whose locks the other gives up."""
+    store = diskstream.open(tmp_path / "s", **SMALL)
+    store.stream("x").add({"n": "1"})
+    log = log_of(store)
+    close, closers, closed_meanwhile = Page.close, [threading.Thread(target=log.close)], []  # by its store, say
+
+    def close_as_another_does(page: Page) -> None:
+        if page is log.page and closers:
+            other = closers.pop()
+            other.start()
+            other.join(0.1)
+            closed_meanwhile.append(page.closed)
+        close(page)
+
+    monkeypatch.setattr(Page, "close", close_as_another_does)
+    store._forget(b"x", log)  # as who finds that it was moved
+    store.close()
+    assert closed_meanwhile == [False]
+    assert log.page.closed
 
 
 def test_behind_a_damaged_log_no_view_stays_open(tmp_path: Path) -> None:
