@@ -27,12 +27,15 @@ class SharedCache:
         # Of these the ones fetched back, and their bytes: what the cache has removed takes room until it is closed.
         self._fetched: OrderedDict[Key, int] = OrderedDict()
         self._mutex = threading.Lock()
-        self._owners = itertools.count()
+        self._numbers = itertools.count()
+        self._owners: set[int] = set()  # those that are open: for others nobody would close a segment again
         offer(self._give_up)
 
     def new_owner(self) -> int:
         """A number for the keys of one opening of a stream."""
-        return next(self._owners)
+        owner = next(self._numbers)
+        self._owners.add(owner)
+        return owner
 
     def get(self, key: Key) -> SealedSegment | RowSegment | None:
         """The open segment, if it is open."""
@@ -45,8 +48,13 @@ class SharedCache:
             return found
 
     def put(self, key: Key, opened: SealedSegment | RowSegment) -> None:
-        """Keeps a segment open, and closes those that nobody has used for longest."""
+        """Keeps a segment open, and closes those that nobody has used for longest.
+
+        Not for an opening of a stream that was closed: who reads it on has what it reads.
+        """
         with self._mutex:
+            if key[0] not in self._owners:
+                return
             self._open[key] = opened
             self._fetched.pop(key, None)
             while len(self._open) > _MAX_OPEN:
@@ -57,6 +65,8 @@ class SharedCache:
         """The same for one that was fetched back, within the limit of these."""
         self.put(key, opened)
         with self._mutex:
+            if key not in self._open:
+                return
             self._fetched[key] = opened.file_bytes
             while len(self._fetched) > 1 and sum(self._fetched.values()) > self.cold.limit_bytes:
                 old, _ = self._fetched.popitem(last=False)
@@ -87,3 +97,8 @@ class SharedCache:
             for key in [key for key in self._open if key[0] == owner]:
                 del self._open[key]
                 self._fetched.pop(key, None)
+
+    def end_owner(self, owner: int) -> None:
+        """The same for good: what somebody opens for it from now on is not kept."""
+        self._owners.discard(owner)
+        self.drop_owner(owner)

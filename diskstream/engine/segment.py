@@ -355,8 +355,8 @@ class Segments:
         return RowSegment(file, view, self._native.uuid, self._options.decode_responses)
 
     def close(self) -> None:
-        """Closes all segments."""
-        self.cache.drop_owner(self._owner)
+        """Closes all segments. One that is opened behind that is closed by who has it."""
+        self.cache.end_owner(self._owner)
 
     # --- reading ------------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import diskstream
 from diskstream import ClosedError, CorruptionError, Store, Stream
 from diskstream.engine.page import Page
 from tests.engine.children import child
+from tests.engine.interruption import open_below
 from tests.engine.sample import SMALL, build, log_of, rows
 from tests.engine.users import end_before_a_flush
 
@@ -173,6 +174,19 @@ def test_a_stream_that_is_moved_as_it_is_closed_is_not_let_go_of_by_two_threads_
     store.close()
     assert closed_meanwhile == [False]
     assert log.page.closed
+
+
+def test_a_segment_that_a_reader_opens_as_its_stream_is_closed_is_kept_by_nobody(tmp_path: Path) -> None:
+    """Nobody would close it again: what was deleted took its room on the disk for as long as the store was open."""
+    store = diskstream.open(tmp_path / "s", **SMALL)
+    store.stream("x").add({"n": "1"})
+    store.stream("x").seal()
+    segments = log_of(store).segments
+    (view,) = segments.views()
+    log_of(store).abandon()  # as of a stream that was removed or renamed
+    assert segments.get(view).entries == 1
+    assert [name for name in open_below(tmp_path / "s") if name.endswith(".seg")] == []
+    store.close()
 
 
 def test_behind_a_damaged_log_no_view_stays_open(tmp_path: Path) -> None:
