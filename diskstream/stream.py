@@ -1,7 +1,7 @@
 """One stream: Redis's verbs over a log on disk."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from diskstream._native import Block, Entry, EntryID, check_rows, entry_lists
@@ -37,6 +37,9 @@ FieldValue = bytes | str | int | float | bytearray | memoryview
 Fields = Mapping[Any, Any] | Sequence[tuple[Any, Any]]
 _T = TypeVar("_T")
 _NONE: list[Callable[..., EntryID] | None] = [None]
+# Fields that are the same when they are read again, and run no code of the caller's. Of others, as many as are told.
+_PLAIN = frozenset((dict, list, tuple))
+_MOST_FIELDS = 65_536
 
 
 class Stream(Grouped, Columned, Committing, Described, Retained, Scanned, WireAdding, WireReading):
@@ -158,14 +161,14 @@ class Stream(Grouped, Columned, Committing, Described, Retained, Scanned, WireAd
         if id == "*" and plain and not durable:
             add = self._direct[0]
             if add is not None and ref == "KEEPREF":
+                fields = fields if type(fields) in _PLAIN else _rereadable(fields)
                 try:
                     return add(fields)
                 except StreamMoved:
                     self._direct = _NONE
         trim = Trim.parse(maxlen, minid, approximate, limit, ref)
         entry_id, within = parse_add_id(id)
-        if producer is not None:
-            fields = _rereadable(fields)
+        fields = _rereadable(fields)
         message = message_of(producer, message_id, fields, automatic=entry_id is None and within is None)
         if entry_id == MIN_ID:
             raise ZeroIDError  # before anything else is looked at, as Redis does
@@ -185,7 +188,6 @@ class Stream(Grouped, Columned, Committing, Described, Retained, Scanned, WireAd
             return added
 
         if not nomkstream and not self.exists():
-            fields = _rereadable(fields)
             check_rows([fields], None if entry_id is None else [entry_id])
         return self._write(append, create=not nomkstream)
 
@@ -234,8 +236,9 @@ class Stream(Grouped, Columned, Committing, Described, Retained, Scanned, WireAd
         given = None if ids is None else list(items_of("ids", ids))
         if not listed and not given:
             return []
-        if not nomkstream and not self.exists():
+        if not _PLAIN.issuperset(map(type, listed)):
             listed = [_rereadable(row) for row in listed]
+        if not nomkstream and not self.exists():
             check_rows(listed, given)
         record = None if commit is None else record_of(commit)
 
@@ -467,5 +470,8 @@ def _add_once(
 
 
 def _rereadable(fields: Fields) -> Fields:
-    """The fields, as something that can be read twice."""
-    return list(fields) if isinstance(fields, Iterator) else fields
+    """The fields, read once, before any lock: an add may take several attempts. What is none stays, to be refused."""
+    if type(fields) in _PLAIN:
+        return fields
+    pairs: Any = fields.items() if hasattr(fields, "items") else fields
+    return list(islice(pairs, _MOST_FIELDS + 1)) if isinstance(pairs, Iterable) else fields

@@ -64,6 +64,28 @@ STALE_USES: dict[str, Callable[[Store, Stream], object]] = {
 }
 
 
+ADDS: dict[str, Callable[[Stream], object]] = {
+    "add": lambda stream: stream.add(zip(["n"], ["late"], strict=True)),  # type: ignore[call-overload]
+    "add, with an ID": lambda stream: stream.add(iter([("n", "late")]), f"{2**60}-0"),  # type: ignore[call-overload]
+    "add_many": lambda stream: stream.add_many([iter([("n", "late")])]),  # type: ignore[list-item]
+}
+
+
+@pytest.mark.parametrize("change", [made_anew, moved_away, replaced])
+@pytest.mark.parametrize("add_late", ADDS.values(), ids=ADDS)
+def test_fields_that_can_be_read_but_once_are_added_to_the_new_stream(
+    tmp_path: Path, change: Callable[[Store], None], add_late: Callable[[Stream], object]
+) -> None:
+    """The first attempt had read them, and the second said that an entry needs at least one field."""
+    with diskstream.open(tmp_path / "s", **SMALL) as stale, diskstream.open(tmp_path / "s", **SMALL) as other:
+        add(stale, "old", 2)
+        stream = stale.stream("x")
+        add(stale, "old", 1)
+        change(other)
+        add_late(stream)
+        assert there(other) == ["new 0", "new 1", "new 2", "late"]
+
+
 @pytest.mark.parametrize("change", [made_anew, moved_away, replaced])
 @pytest.mark.parametrize("use_it", STALE_USES.values(), ids=STALE_USES.keys())
 def test_who_still_has_the_old_stream_open_does_the_new_one_no_harm(

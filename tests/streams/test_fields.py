@@ -120,6 +120,32 @@ def test_an_iterator_of_pairs_is_stored_whole_or_refused_each_time_alike(small: 
 
 
 @pytest.mark.parametrize(
+    "add",
+    [
+        lambda stream, fields: stream.add(fields),
+        lambda stream, fields: stream.add(fields, maxlen=10),
+        lambda stream, fields: stream.add(fields, producer="p", message_id="m"),
+        lambda stream, fields: stream.add_many([fields], minid="0-1"),
+    ],
+    ids=["plain", "trimming", "idempotent", "several, trimming"],
+)
+def test_a_mapping_that_makes_its_values_when_asked_may_use_the_stream_for_it(
+    store: Store, add: Callable[[Any, Any], object]
+) -> None:
+    """An add that trims asked with the append lock in its hands: who adds in another thread would wait for that one."""
+    stream = store.stream("x")
+    stream.add({"n": "first"})
+
+    class Row(UserDict[str, str]):
+        def items(self) -> Any:
+            stream.add({"n": "looked up"})
+            return super().items()
+
+    add(stream, Row(n="row"))
+    assert [entry["n"] for entry in stream] == [b"first", b"looked up", b"row"]
+
+
+@pytest.mark.parametrize(
     "value",
     [None, True, False, pytest.param(object(), id="object()"), [1], (1, 2), {"a": 1}, 1j, {1}, np.int64(1), Ellipsis],
     ids=repr,
