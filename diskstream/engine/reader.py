@@ -128,7 +128,7 @@ def _numbered(
                     end = _before(found)
                 else:
                     start = _after(found)
-                if start > end:
+                if start > end or (found.last_id == end and not reverse):  # the greatest ID has none behind it
                     break
             break
         except _Stale:

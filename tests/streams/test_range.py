@@ -216,6 +216,16 @@ def test_a_stream_is_iterated_as_its_range(small: Store) -> None:
     assert rows(made.stream) == made.live
 
 
+def test_the_greatest_id_comes_once_though_its_segment_is_sealed_behind_it(store: Store) -> None:
+    """Nothing is greater, so a reader that looks again from there on would be given it once more."""
+    stream = store.stream("x")
+    stream.add_many([{"n": 1}, {"n": 2}], ids=["1-0", f"{MAX}-{MAX}"])
+    entries = stream.range()
+    assert ids([next(entries), next(entries)]) == ["1-0", f"{MAX}-{MAX}"]
+    stream.seal()
+    assert ids(entries) == []
+
+
 def test_ids_reach_over_all_of_128_bits(tmp_path: Path) -> None:
     wanted = ["0-1", f"0-{MAX}", "1-0", f"{2**63}-{2**63}", f"{MAX}-0", f"{MAX}-{MAX}"]
     with diskstream.open(tmp_path / "store", seal="manual") as store:
