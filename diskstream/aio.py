@@ -74,8 +74,8 @@ class Store:
         await self.close()
 
     async def close(self) -> None:
-        """Makes everything durable and lets go of the directory."""
-        await asyncio.to_thread(self.sync_store.close)
+        """Makes everything durable and lets go of the directory: also where the task that waits for it is cancelled."""
+        await waited(self.sync_store.close)  # a thread of `to_thread` may never begin it then
 
     def stream(self, name: str | bytes) -> "Stream":
         """The stream of that name."""

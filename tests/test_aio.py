@@ -193,6 +193,33 @@ def test_a_store_whose_opening_was_cancelled_is_closed(
     assert opened[0].closed
 
 
+def test_a_store_is_closed_though_the_task_that_closes_it_is_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a timeout that runs out as `async with` is left, while all threads of the loop are busy."""
+    closed, busy = threading.Event(), threading.Event()
+    close = diskstream.Store.close
+
+    def close_and_say(store: diskstream.Store) -> None:
+        close(store)
+        closed.set()
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        store = await aio.open(tmp_path / "store")
+        waiting = loop.run_in_executor(None, busy.wait)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(None) as limit, store:
+                limit.reschedule(loop.time())
+        busy.set()
+        await waiting
+        assert await asyncio.to_thread(closed.wait, 2)
+
+    monkeypatch.setattr(diskstream.Store, "close", close_and_say)
+    asyncio.run(main())
+
+
 def test_under_always_the_append_leaves_the_loop_free_and_is_durable(tmp_path: Path) -> None:
     async def run() -> None:
         async with await aio.open(tmp_path / "store", fsync="always") as store:
