@@ -16,6 +16,7 @@ disk or waits runs in a thread. What is not here (columns, tables, the audit, le
 
 import asyncio
 import functools
+import itertools
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
@@ -33,6 +34,7 @@ from diskstream.commits import AddOptions, Commit, EntryOptions
 from diskstream.counts import block_of, check_block
 from diskstream.engine.seal import CompactReport
 from diskstream.engine.verify import VerifyReport
+from diskstream.errors import DiskstreamError
 from diskstream.group_info import FullInfo, GroupInfo
 from diskstream.ids import IDLike
 from diskstream.info import StreamInfo, StreamSummary
@@ -352,9 +354,21 @@ class Stream:
 
 
 async def _pages(entries: Iterator[Entry]) -> AsyncIterator[Entry]:
+    fault: DiskstreamError | None = None
+
     def page() -> list[Entry]:
-        return [entry for _, entry in zip(range(_PAGE), entries, strict=False)]
+        nonlocal fault
+        found: list[Entry] = []
+        try:
+            found.extend(itertools.islice(entries, _PAGE))  # keeps what came before an error
+        except DiskstreamError as error:
+            fault = error
+        return found
 
     while found := await asyncio.to_thread(page):
         for entry in found:
             yield entry
+        if fault is not None:
+            break
+    if fault is not None:
+        raise fault

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 import diskstream
-from diskstream import ArgumentError, Commit, Store, aio
+from diskstream import ArgumentError, Commit, CorruptionError, Store, aio
+from tests.engine.sample import SMALL, damage_node
 
 
 def test_what_is_added_comes_back(tmp_path: Path) -> None:
@@ -96,6 +97,24 @@ def test_a_part_is_added_once(tmp_path: Path) -> None:
             assert [entry["a"] async for entry in stream.range()] == [b"1", b"2", b"3"]
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("damaged", [0, 3])
+def test_what_comes_before_damage_is_given_before_the_error(tmp_path: Path, damaged: int) -> None:
+    with diskstream.open(tmp_path / "s", **SMALL) as filled:
+        filled.stream("x").add_many([{"n": n} for n in range(20)])
+        filled.stream("x").seal()
+    before = damage_node(tmp_path / "s", damaged)
+    found: list[bytes] = []
+
+    async def run() -> None:
+        async with await aio.open(tmp_path / "s", **SMALL) as store:
+            with pytest.raises(CorruptionError):
+                async for entry in store.stream("x").range():
+                    found.append(entry["n"])  # noqa: PERF401  # a list at once would hold nothing then
+
+    asyncio.run(run())
+    assert found == [b"%d" % n for n in range(before)]
 
 
 def test_a_blocked_read_is_woken_by_an_append_while_the_loop_goes_on(tmp_path: Path) -> None:
