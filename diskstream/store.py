@@ -1,6 +1,5 @@
 """The store: a directory of streams, shared by any number of processes."""
 
-import atexit
 import contextlib
 import dataclasses
 import difflib
@@ -31,6 +30,7 @@ from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.looks import is_folder, refuse_link
 from diskstream.engine.open_logs import OpenLogs
 from diskstream.engine.page import POISONED, Page
+from diskstream.engine.process_end import at_end
 from diskstream.engine.recovery import RecoveryReport
 from diskstream.engine.state import View, open_view
 from diskstream.errors import (
@@ -491,4 +491,4 @@ def _at_exit() -> None:
     wait_for_last()
 
 
-atexit.register(_at_exit)
+at_end(_at_exit)

@@ -8,6 +8,7 @@ from diskstream.engine import closing, seal
 from diskstream.engine.flags import Flag
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.page import FLAG_CHECK
+from diskstream.engine.process_end import expect
 
 __all__ = ["Keeper", "joined", "wait_for_last"]
 
@@ -74,6 +75,7 @@ class Keeper:
             for thread in self._threads:
                 thread.start()
             self._has_begun = True
+            expect()
         except BaseException:
             self._stop.set()
             self._wake.set()

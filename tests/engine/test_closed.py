@@ -215,7 +215,10 @@ def test_behind_a_damaged_log_no_view_stays_open(tmp_path: Path) -> None:
         gc.enable()
 
 
-@pytest.mark.parametrize("how", ["the end", "an exit", "an error", "a thread"])
+@pytest.mark.parametrize(
+    "how",
+    ["the end", "an exit", "an error", "a thread", "fork", "forkserver", "a fork with its parent's store"],
+)
 def test_a_process_that_ends_without_closing_flushes_what_the_next_interval_would_have(
     tmp_path: Path, how: str
 ) -> None:

@@ -3,6 +3,8 @@ lines."""
 
 import contextlib
 import itertools
+import multiprocessing
+import os
 import resource
 import signal
 import sys
@@ -306,9 +308,22 @@ def end_without_closing(path: str) -> None:
     say("ending")
 
 
+def in_child_of_multiprocessing(method: str, work: Callable[..., object], *arguments: object) -> None:
+    """Does a work in another process, which ends as those of multiprocessing do."""
+    process = multiprocessing.get_context(method).Process(target=work, args=arguments)  # type: ignore[attr-defined]
+    process.start()
+    process.join()
+
+
 def end_before_a_flush(path: str, how: str) -> None:
     """Adds, and ends long before its entries are to be flushed."""
+    if how in ("fork", "forkserver"):
+        in_child_of_multiprocessing(how, end_before_a_flush, path, "the end")
+        return
     store = diskstream.open(path, **{**SMALL, "fsync": "interval=600000"})
+    if how == "a fork with its parent's store":
+        in_child_of_multiprocessing("fork", store.stream("x").add, {"by": "child", "n": "0"})
+        os._exit(0)  # as if it were killed: what is flushed, its child has flushed
     store.stream("x").add({"by": "child", "n": "0"})
     if how == "an exit":
         sys.exit(3)

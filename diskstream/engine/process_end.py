@@ -1,0 +1,45 @@
+"""What is done as this process ends: by the interpreter, or by multiprocessing, whose forks end without that."""
+
+import atexit
+import sys
+from collections.abc import Callable
+
+from diskstream.engine.moved import FORKS
+
+__all__ = ["at_end", "expect"]
+
+_ACTIONS: list[Callable[[], None]] = []
+# A finalizer of multiprocessing runs behind those of its own, which end a process's children.
+_LAST = -100
+
+
+class _Expected:
+    """In which of the processes that were forked from the first the end was seen to last."""
+
+    at = -1
+
+
+def at_end(action: Callable[[], None]) -> None:
+    """Has something done as the interpreter ends, and in the other processes that `expect` their end."""
+    _ACTIONS.append(action)
+    atexit.register(action)
+
+
+def expect() -> None:
+    """Says that there is something to be done as this process ends.
+
+    A child that multiprocessing has forked, itself or by a server of forks, ends by `os._exit`, behind its finalizers:
+    what `atexit` has is not done there. A finalizer from before the child begins to run is forgotten then.
+    """
+    process = sys.modules.get("multiprocessing.process")
+    if process is None or process.parent_process() is None or _Expected.at == FORKS.count:
+        return
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None:
+        util.Finalize(None, _end, exitpriority=_LAST)
+        _Expected.at = FORKS.count
+
+
+def _end() -> None:
+    for action in _ACTIONS:
+        action()
