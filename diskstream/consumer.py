@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from diskstream._native import Delivery, EntryID, Turn
 from diskstream.claiming import Claimed, ClaimOptions, autoclaim, claim
-from diskstream.counts import check_count
+from diskstream.counts import check_block, check_count
 from diskstream.delivering import read_groups
 from diskstream.ending_signals import ending_at
 from diskstream.engine.flags import Flag
@@ -67,7 +67,8 @@ class Consumer:
         entries, turn = take(self.group, self.name, count, block, stop)
         if entries is not None:
             return entries
-        if isinstance(block, int | float) and block > 0:  # what is no time is refused on the long way
+        check_block(block)
+        if block:
             block = max(block - (time.monotonic() - began), 1e-6)  # 0 would be for ever
         return self._read(">", Wanted(count, block, False, None, None, None, stop), turn)
 

@@ -46,7 +46,7 @@ def parse_id(given: IDLike, *, missing_seq: int = 0) -> EntryID:
         return given
     text = _text(given)
     if text is None:
-        if isinstance(given, int) and 0 <= given < 2**64:
+        if isinstance(given, int) and not isinstance(given, bool) and 0 <= given < 2**64:
             return EntryID(given, missing_seq)
         return EntryID(given)
     if missing_seq and "-" not in text:

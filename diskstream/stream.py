@@ -415,6 +415,8 @@ class Stream(Grouped, Columned, Committing, Described, Retained, Scanned, WireAd
             check_whole("entries_added", entries_added)
         if entries_added is not None and entries_added < 0:
             raise ArgumentError("entries_added must be positive")
+        if entries_added is not None and entries_added >= 1 << 64:
+            raise ArgumentError(f"value is not an integer or out of range: entries_added is {entries_added}")
         if last < greatest:
             raise ArgumentError("The ID specified in XSETID is smaller than the provided max_deleted_entry_id")
         done = self._use(lambda log: set_last_id(log, last, entries_added, greatest), None)

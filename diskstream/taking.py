@@ -5,6 +5,7 @@ It is gone where nothing else is to be done. Otherwise nothing was, and the call
 """
 
 import contextlib
+import sys
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["finish", "relieve", "take"]
 
 _MOST = 4096  # of one delivery: it holds up other threads
+_LONGEST_S = sys.float_info.max  # an int that no float can hold is refused on the long way
 
 
 def take(
@@ -31,7 +33,7 @@ def take(
     """
     if type(count) is not int or not 0 < count <= _MOST:
         return None, None
-    if block is not None and not (type(block) in (int, float) and block >= 0):
+    if block is not None and not (type(block) in (int, float) and 0 <= block <= _LONGEST_S):
         return None, None
     log = _log_of(group)
     if log is None or (block is not None and log.options.clock is not None):

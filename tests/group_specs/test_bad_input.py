@@ -50,7 +50,7 @@ WITH_ID: dict[str, Callable[[World, Any], Any]] = {
     "trim": lambda w, given: w.stream.trim(minid=given, ref="DELREF"),
 }
 MALFORMED: list[Any] = ["", "x", "5-", "-5", "5-1-1", "5-*", "1.5", " 1", f"{2**64}", f"1-{2**64}", b"\xff", "*"]
-MALFORMED += [1.5, -1, 2**64, (1,), (1, 2, 3), (1, -1), object(), None]
+MALFORMED += [1.5, -1, 2**64, (1,), (1, 2, 3), (1, -1), object(), None, True, False, (1, True)]
 # Where a sign has a meaning of its own.
 SIGNS: dict[str, tuple[str, ...]] = {
     "create_group": ("$",),
@@ -219,9 +219,11 @@ def test_what_has_more_than_64_bits(world: World, what: str, number: int) -> Non
     check(world, lambda w: call(w, number), ArgumentError, words)
 
 
-@pytest.mark.parametrize("block", ["1", b"1", [1]])
-def test_what_is_no_time(world: World, block: Any) -> None:
-    check(world, lambda w: w.alice.read(block=block), ArgumentError, "timeout is not an integer or out of range")
+@pytest.mark.parametrize("block", ["1", b"1", [1], pytest.param(10**400, id="more than a float holds")])
+@pytest.mark.parametrize("count", [None, 1])
+def test_what_is_no_time(world: World, block: Any, count: int | None) -> None:
+    words = "timeout is not an integer or out of range"
+    check(world, lambda w: w.alice.read(count=count, block=block), ArgumentError, words)
 
 
 # --- idempotent appends -----------------------------------------------------------------------------------------------

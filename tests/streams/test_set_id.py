@@ -69,6 +69,7 @@ SMALLER = "The ID specified in XSETID is smaller than "
         ("4-9", {"max_deleted_id": "1-0"}, SMALLER + "current max_deleted_entry_id"),
         ("9-0", {"entries_added": 2}, "The entries_added specified in XSETID is smaller than the target stream length"),
         ("9-0", {"entries_added": -1}, "entries_added must be positive"),
+        ("9-0", {"entries_added": 2**64}, f"value is not an integer or out of range: entries_added is {2**64}"),
     ],
 )
 def test_what_contradicts_the_stream_is_refused_in_the_words_of_redis(

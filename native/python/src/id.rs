@@ -35,6 +35,11 @@ impl EntryId {
     }
 }
 
+/// A number of 64 bits. True and False are none: who gives one has taken an ID for an option.
+fn whole(value: &Bound<'_, PyAny>) -> Option<u64> {
+    value.extract().ok().filter(|_| value.cast::<PyBool>().is_err())
+}
+
 /// A complete ID from an `EntryID`, text, bytes, an int of milliseconds or a pair; a missing sequence is `missing`.
 pub fn parse(value: &Bound<'_, PyAny>, missing: u64) -> PyResult<Id> {
     let (ms, seq) = parse_open(value)?;
@@ -53,9 +58,10 @@ pub fn parse_open(value: &Bound<'_, PyAny>) -> PyResult<(u64, Option<u64>)> {
     } else if let Ok(bytes) = value.cast::<PyBytes>() {
         Id::parse(bytes.as_bytes())
     } else if value.cast::<PyInt>().is_ok() {
-        value.extract::<u64>().ok().map(|ms| (ms, None))
+        whole(value).map(|ms| (ms, None))
     } else if value.cast::<PyTuple>().is_ok() {
-        value.extract::<(u64, u64)>().ok().map(|(ms, seq)| (ms, Some(seq)))
+        let both = value.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>().ok();
+        both.and_then(|(ms, seq)| Some((whole(&ms)?, Some(whole(&seq)?))))
     } else {
         None
     };
@@ -71,8 +77,8 @@ impl EntryId {
     #[pyo3(signature = (value, seq=None))]
     fn new(value: &Bound<'_, PyAny>, seq: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         let Some(seq) = seq else { return Ok(EntryId::of(parse(value, 0)?)) };
-        match (value.extract::<u64>(), seq.extract::<u64>()) {
-            (Ok(ms), Ok(seq)) => Ok(EntryId::of(Id::new(ms, seq))),
+        match (whole(value), whole(seq)) {
+            (Some(ms), Some(seq)) => Ok(EntryId::of(Id::new(ms, seq))),
             _ => Err(errors::invalid_id(value.py(), &format!("({}, {})", value.repr()?, seq.repr()?))),
         }
     }
