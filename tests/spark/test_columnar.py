@@ -129,6 +129,21 @@ def test_a_query_that_wants_no_more_rows_frees_its_batches(by_columns: "SparkSes
     until(lambda: allocator.getAllocatedMemory() == 0)  # a task that is cut short ends after its query
 
 
+def test_a_program_that_wants_no_more_rows_does_not_take_the_jvm_along(
+    by_columns: "SparkSession", tmp_path: Path
+) -> None:
+    """What feeds it is a thread of its own, which may be reading a batch when the task is over."""
+    with small_store(tmp_path / "s") as store:
+        store.stream("x").add_many([{"text": f"{n:0100}"} for n in range(60_000)])
+    jvm: Any = by_columns._jvm
+    reader = by_columns.read.format("diskstream").schema("text string").options(batchRows=5000)
+    frame: Any = reader.load(str(tmp_path / "s"))
+    for _ in range(3):
+        assert frame._jdf.javaRDD().pipe("head -n 1").count() >= 1
+    allocator = jvm.org.apache.spark.sql.util.ArrowUtils.rootAllocator()
+    until(lambda: allocator.getAllocatedMemory() == 0)
+
+
 def test_what_is_wrong_with_an_entry_is_told_in_our_words(by_columns: "SparkSession", made: Layered) -> None:
     frame = load(by_columns, made, "i8 tinyint", streams="t", mode="FAILFAST")
     assert goes_by_columns(frame)

@@ -38,6 +38,7 @@ import org.apache.spark.storage.StorageUtils
 
 object SharedColumns {
   private val MostPath = 100 // bytes: a little less than what the address of a socket has room for
+  private val MostWaitMs = 60000L
   private val Places = Seq(System.getProperty("java.io.tmpdir"), "/tmp")
 
   /** Has a worker started that may connect: `start` gets the partition with the offer, or without where there is none. */
@@ -86,6 +87,10 @@ class SharedColumns(place: Path, server: ServerSocketChannel, metrics: Map[Strin
   private var mapped: MappedByteBuffer = _
   private var root: VectorSchemaRoot = _
   private var isOver = false
+  // Who takes the batches: mostly the task's own thread. `RDD.pipe` and TRANSFORM have one that feeds their program, which
+  // may read columns when the task is over: memory that it reads must not go, which would end the JVM.
+  @volatile private var taker: Thread = _
+  @volatile private var isClosed = false
 
   private def watch(rows: Iterator[ColumnarBatch]): Unit = {
     val context = TaskContext.get()
@@ -140,6 +145,18 @@ class SharedColumns(place: Path, server: ServerSocketChannel, metrics: Map[Strin
 
   /** The next batch; the one before is given back to the worker. */
   def next(): Option[ColumnarBatch] = {
+    taker = Thread.currentThread()
+    try {
+      if (isClosed) throw new EOFException("the task is over")
+      taken()
+    } catch {
+      case error: Throwable =>
+        if (isClosed) release() // nobody reads the batch before this one any more
+        throw error
+    }
+  }
+
+  private def taken(): Option[ColumnarBatch] = {
     if (root != null) root.clear()
     if (isOver) return None
     val message = try read(32) catch {
@@ -217,13 +234,25 @@ class SharedColumns(place: Path, server: ServerSocketChannel, metrics: Map[Strin
     mapped = null
   }
 
-  /** Lets go of everything: a worker that is not at its end hears that nobody wants more. */
+  /** Lets go of everything: a worker that is not at its end hears that nobody wants more. What another thread reads yet goes
+    * when it wants the next batch, or ends, which its program's end brings about; or, in time, with this object.
+    */
   def close(): Unit = {
+    isClosed = true
     forget()
-    if (root != null) root.close()
-    root = null
     if (socket != null) socket.close()
     if (file != null) file.close()
+    if (taker == null || taker == Thread.currentThread() || !taker.isAlive) release()
+    else {
+      val waits = new Thread(() => { taker.join(SharedColumns.MostWaitMs); if (!taker.isAlive) release() }, taker.getName)
+      waits.setDaemon(true)
+      waits.start()
+    }
+  }
+
+  private def release(): Unit = synchronized {
+    if (root != null) root.close()
+    root = null
     try allocator.close()
     finally unmap()
   }
