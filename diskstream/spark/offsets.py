@@ -7,7 +7,8 @@
 
 Names are as `names.as_text` gives them; the last three are no such names. ``%group`` tells the progress listener which
 consumer group of which store follows the query. ``%streams`` says which streams these were (`Stream.identity`): others
-may come under their names. ``%new`` says where those begin that the offset before did not have, or had as others.
+may come under their names. ``%new`` says where those begin that the offset before did not have, or had as others; and
+in the first offset of a query, all.
 """
 
 import json

@@ -191,6 +191,8 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._check_losses(store, begun, start, start)
         new = self._made_anew(begun, known, reached)
         begun |= new
+        if start == self._initial:
+            new = dict(begun)  # noted, as Spark asks anew where the query begins when it repeats its first batch
         latest = self._latest(begun)
         if self._target is not None:
             latest = {name: min(at, self._target.get(name, MIN_ID)) for name, at in latest.items()}
@@ -277,7 +279,8 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> None:
         if not self.options.fail_on_data_loss:
             return
-        known = {**offsets.identities(end), **offsets.identities(start)}
+        new, before = offsets.new_ones(end), offsets.identities(start)
+        known = {**offsets.identities(end), **{name: each for name, each in before.items() if name not in new}}
         for name, last in offsets.decode(end).items():
             after, identity = begun.get(name), known.get(name)
             # A stream that is not yet where the read begins has lost nothing.
