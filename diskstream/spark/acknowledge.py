@@ -93,8 +93,11 @@ def _move(
         try:
             identity = stream.identity()
             # Of another stream that has the name now, the query has read nothing up to there.
-            if at > MIN_ID and identity is not None and known.get(name, identity) == identity:
-                stream.group(group, start=MIN_ID, entries_read=0).advance(at)
+            if identity is not None and known.get(name, identity) == identity:
+                # There before anything was read, since what no group has to read a trim with ACKED takes.
+                follower = stream.group(group, start=MIN_ID, entries_read=0)
+                if at > MIN_ID:
+                    follower.advance(at)
                 told[identity] = at
         except (NoSuchStreamError, NoGroupError):
             continue  # deleted meanwhile

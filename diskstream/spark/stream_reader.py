@@ -149,7 +149,14 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise ArgumentError(f"there are bounds for {unknown[0]!r}, which is none of the streams that are read")
             opened = [each for each in map(store.stream, names) if not self._unopened.has(each)]
             self._initial = self._offset({each.name: self._begin(each) for each in opened})
+            self._have_followed([each.name for each in opened])
         return self._initial
+
+    def _have_followed(self, names: list[bytes]) -> None:
+        """Makes the group in streams that the query will read: what no group has to read a trim with ACKED takes. Where
+        they are read from is told with their first batch, as Spark may ask for that more than once."""
+        if names and self.options.group:
+            acknowledge_in(self._opened(), self._offset(dict.fromkeys(names, MIN_ID)))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
         """That there are limits, where the options have some. Spark knows one of them at a time, and hands it back but
@@ -191,6 +198,7 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._check_losses(store, begun, start, start)
         new = self._made_anew(begun, known, reached)
         begun |= new
+        come = list(new)
         if start == self._initial:
             new = dict(begun)  # noted, as Spark asks anew where the query begins when it repeats its first batch
         latest = self._latest(begun)
@@ -200,7 +208,9 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # A stream that was not there before is read from its beginning, unless it was named with an ID.
             if name not in begun:
                 new[name] = begun[name] = self._begin_later(store.stream(name), reached)
+                come.append(name)
             latest[name] = max(latest[name], begun[name])
+        self._have_followed(come)
         ends = latest
         if not isinstance(limit, ReadAllAvailable):
             ends = self._admission.end(store, begun, latest, draining=self._target is not None)

@@ -15,7 +15,7 @@ from diskstream.group import Group
 
 pytest.importorskip("pyspark.sql.streaming.datasource")
 
-from diskstream.spark import offsets
+from diskstream.spark import offsets, stream_reader
 from diskstream.spark.acknowledge import Follower
 from tests.spark.test_stream_units import Offset, Query, fill
 
@@ -96,6 +96,29 @@ def test_the_reader_tells_the_group_in_the_store_that_it_has_open(store: Store, 
     query.reader.commit(query.offset)
     assert opened == []
     assert reached(store) == dict.fromkeys(NAMES, "3-0")
+
+
+def test_what_the_query_has_not_come_to_yet_stays_as_well(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream had no group before the first batch with entries of it was done, and so a trim took all that it had."""
+    monkeypatch.setattr(stream_reader, "_LIST_EVERY_S", -1.0)
+
+    def trimmed(*names: str) -> list[int]:
+        for name in names:
+            store.stream(name).trim(maxlen=0, ref="ACKED")
+        return [len(store.stream(name)) for name in names]
+
+    for name in NAMES[:2]:
+        fill(store, range(1, 4), name)
+    query = Query(store.path, streampattern="s*", streams=None, group="g", maxentriespertrigger=1)
+    assert trimmed(*NAMES[:2]) == [3, 3], "before the first batch"
+    assert query.batch() == [(NAMES[0], 1)]
+    query.reader.commit(query.offset)
+    assert trimmed(*NAMES[:2]) == [2, 3], "before the first of them was read"
+    fill(store, range(1, 4), NAMES[2])
+    query.latest()
+    assert trimmed(*NAMES[:3]) == [2, 3, 3], "of a stream that came later"
+    left = {(NAMES[0], 2), (NAMES[0], 3), *((name, n) for name in NAMES[1:3] for n in (1, 2, 3))}
+    assert sorted(row for _ in range(8) for row in query.batch()) == sorted(left)
 
 
 def failing_once(monkeypatch: pytest.MonkeyPatch, name: bytes) -> None:
