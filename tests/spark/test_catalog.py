@@ -95,6 +95,21 @@ def test_a_table_is_read_and_written_with_the_options_of_the_query(session: "Spa
     assert [entry.fields for entry in filled.stream("sql")] == [{b"n": b"7", b"s": b"x"}, {b"n": b"8"}]
 
 
+def test_a_query_that_names_a_table_twice_reads_it_with_the_options_of_each(
+    session: "SparkSession", filled: Store
+) -> None:
+    """Spark makes one source for a name in a query, with the options that it saw first: `in` was read for `x`."""
+    filled.stream("x").add_many([{"n": 100 + n, "s": "x"} for n in range(3)])
+    one, other = (f"readings WITH (path = '{filled.path}', streams = '{name}')" for name in ("in", "x"))
+    for query in (
+        f"SELECT max(n) AS n FROM {one} UNION ALL SELECT max(n) FROM {other}",
+        f"SELECT max(n) AS n FROM {one} UNION ALL SELECT (SELECT max(n) FROM {other})",
+        f"WITH b AS (SELECT * FROM {other}) SELECT max(n) AS n FROM {one} UNION ALL SELECT max(n) FROM b",
+    ):
+        assert [row.n for row in session.sql(query).collect()] == [4, 102]
+    assert session.sql(f"SELECT * FROM {one} a JOIN {other} b ON b.n = a.n + 100").count() == 3
+
+
 def test_a_table_is_written_to_by_each_writer_of_frames(session: "SparkSession", filled: Store) -> None:
     frame = session.createDataFrame([(1, "x")], "n bigint, s string")
     path = str(filled.path)

@@ -29,32 +29,79 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, NamedExpression, SortOrder}
 import org.apache.spark.sql.catalyst.planning.PhysicalOperation
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Statistics}
+import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
 import org.apache.spark.sql.connector.read.{Batch, InputPartition, PartitionReader, PartitionReaderFactory, Scan}
 import org.apache.spark.sql.connector.read.streaming.{MicroBatchStream, Offset}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2ScanRelation, MicroBatchScanExec, StreamingDataSourceV2ScanRelation}
+import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation, MicroBatchScanExec, StreamingDataSourceV2ScanRelation}
 import org.apache.spark.sql.execution.datasources.v2.python._
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.python.{ArrowPythonRunner, BatchedPythonArrowInput}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.internal.connector.SupportsMetadata
+import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.{StructField, StructType}
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.sql.vectorized.{ArrowColumnVector, ColumnarBatch}
 
 /** For the setting `spark.sql.extensions`, where a cluster gives all its sessions columnar scans. */
 class ColumnarExtensions extends (SparkSessionExtensions => Unit) {
-  override def apply(extensions: SparkSessionExtensions): Unit =
+  override def apply(extensions: SparkSessionExtensions): Unit = {
     extensions.injectPlannerStrategy(_ => new ColumnarScanStrategy)
+    extensions.injectOptimizerRule(_ => OwnOptions)
+  }
 }
 
 /** For a session that runs already. */
 class ColumnarSwitch {
 
-  /** Gives a session columnar scans, or takes them away. */
+  /** Gives a session columnar scans, or takes them away; and what makes its answers right, either way. */
   def turn(session: SparkSession, on: Boolean): Unit = {
+    val rules = session.experimental.extraOptimizations
+    if (!rules.contains(OwnOptions)) session.experimental.extraOptimizations = rules :+ OwnOptions
     val others = session.experimental.extraStrategies.filterNot(_.isInstanceOf[ColumnarScanStrategy])
     session.experimental.extraStrategies = if (on) others :+ new ColumnarScanStrategy else others
+  }
+}
+
+/** Reads a table of the catalog with the options that each mention of it in a query has.
+  *
+  * Spark has one table for all that a query says under its name, and that one keeps what the first of them was planned
+  * with: the others were read with those options too, so that of two streams one was read twice.
+  */
+object OwnOptions extends Rule[LogicalPlan] {
+  import ColumnarScan.parameter
+
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    val found = plan.collectWithSubqueries { case Ours(source, options) => (source, options) }
+    val shared = found.groupMap(_._1)(_._2).filter { case (_, options) => options.distinct.size > 1 }.keySet
+    if (shared.isEmpty) plan else plan.transformWithSubqueries { case each @ Ours(source, _) if shared(source) => owning(each) }
+  }
+
+  // An extension's rules see relations as they were resolved, those of a session that runs already see their scans.
+  private object Ours {
+    def unapply(plan: LogicalPlan): Option[(PythonDataSourceV2, CaseInsensitiveStringMap)] = plan match {
+      case of: DataSourceV2ScanRelation if of.relation.table.name() == ColumnarScan.Format =>
+        Some(of.scan).collect { case scan: PythonScan => (parameter(scan, "ds"), parameter(scan, "options")) }
+      case of: DataSourceV2Relation if of.table.name() == ColumnarScan.Format =>
+        Some(of.table).collect { case table: PythonTable => (parameter(table, "ds"), of.options) }
+      case _ => None
+    }
+  }
+
+  private def owning(plan: LogicalPlan): LogicalPlan = {
+    val own = new PythonDataSourceV2()
+    own.setShortName(ColumnarScan.Format)
+    plan match {
+      case of: DataSourceV2ScanRelation =>
+        val filters = parameter[Array[Filter]](of.scan, "supportedFilters")
+        val options = parameter[CaseInsensitiveStringMap](of.scan, "options")
+        of.copy(scan = new PythonScan(own, ColumnarScan.Format, of.scan.readSchema(), options, filters))
+      case of: DataSourceV2Relation =>
+        of.copy(table = new PythonTable(own, ColumnarScan.Format, parameter(of.table, "outputSchema")))
+      case other => other
+    }
   }
 }
 
@@ -106,6 +153,15 @@ case class ColumnarMicroBatch(
 
 object ColumnarScan {
   val Format = "diskstream"
+
+  // A parameter of a Scala class that only its methods use is a field, under the name or under one that ends in it.
+  def parameter[T](of: AnyRef, name: String): T = {
+    val field = of.getClass.getDeclaredFields
+      .find(each => each.getName == name || each.getName.endsWith("$$" + name))
+      .getOrElse(throw new IllegalStateException(s"this Spark's Python scans have no $name: register with columnar=False"))
+    field.setAccessible(true)
+    field.get(of).asInstanceOf[T]
+  }
 }
 
 class ColumnarScan(private val inner: PythonScan) extends Scan with SupportsMetadata {
@@ -154,6 +210,8 @@ class ColumnarMicroBatchScanExec(
 }
 
 object ColumnarReaderFactory {
+  import ColumnarScan.parameter
+
   def of(rows: PartitionReaderFactory): ColumnarReaderFactory = new ColumnarReaderFactory(
     rows,
     parameter[UserDefinedPythonDataSource](rows, "source"),
@@ -162,14 +220,6 @@ object ColumnarReaderFactory {
     parameter[Option[String]](rows, "jobArtifactUUID"),
     parameter[Option[String]](rows, "sessionUUID"))
 
-  // A parameter of a Scala class that only its methods use is a field, under the name or under one that ends in it.
-  private def parameter[T](rows: PartitionReaderFactory, name: String): T = {
-    val field = rows.getClass.getDeclaredFields
-      .find(each => each.getName == name || each.getName.endsWith("$$" + name))
-      .getOrElse(throw new IllegalStateException(s"this Spark's Python scans have no $name: register with columnar=False"))
-    field.setAccessible(true)
-    field.get(rows).asInstanceOf[T]
-  }
 }
 
 class ColumnarReaderFactory(
