@@ -18,7 +18,7 @@ from diskstream.ids import EntryID
 from diskstream.plurals import number_of
 from diskstream.spark import versions
 from diskstream.spark.collecting import spare_the_collector
-from diskstream.spark.jobs.manifest import FOLDER, ArchivedFile, Shape, there
+from diskstream.spark.jobs.manifest import FOLDER, ArchivedFile, Shape, by_stream, there
 from diskstream.spark.jobs.part_reading import checked_part, rows_within, shown, verify_part
 from diskstream.spark.jobs.parts import CORRUPT
 from diskstream.spark.jobs.place import Place
@@ -99,10 +99,11 @@ def plan_archive(options: ReadOptions, plan: Plan) -> list[ArchivePartition]:
     names = list(options.streams) or [name for name in sorted(base.streams) if is_chosen(name, options)]
     check_bounds(options, names)
     slices: list[FileSlice] = []
+    files = by_stream(base.files)
     for name in names:
         last = base.streams[name].last
         if within := bounds_of(name, lambda last=last: last, options):  # type: ignore[misc]  # it takes nothing
-            own = [each for each in base.files if each.stream == name]
+            own = files.get(name, [])
             slices += [FileSlice(each, *within) for each in own if each.last >= within[0] and each.first <= within[1]]
     seen_from_here = str(Path(options.path).absolute())  # workers are started elsewhere
     runs = _partitioned(slices, options) or [()]
