@@ -76,6 +76,10 @@ class Misplaced:
         quarantine.bring(path, right, self._files)
         return f"brought {right.name} back from {where}: it is this stream's"
 
+    def newest_log(self) -> int:
+        """The number of the newest log that lies elsewhere; 0 where none does."""
+        return max((number for kind, number, _ in self._found if kind == "log"), default=0)
+
     def look_for(self, number: int, generation: int) -> list[str]:
         """Brings a segment back that has neither a file nor a stub. Returns what was done.
 

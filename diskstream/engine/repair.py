@@ -205,6 +205,8 @@ class _StreamRepair:
             number, missing, successor_lost = active_in(self.directory)
             if not missing and not successor_lost:
                 return
+            if number == 1 and missing:  # nothing of the stream is here: its files may begin further on
+                number = max(number, self._misplaced.newest_log())
             found = self._misplaced.bring_back("log", number + successor_lost, 0)
             if not found:
                 return

@@ -11,12 +11,15 @@ from diskstream.engine.files import Files, NewFile
 ENTRIES = 200
 
 
-def two_streams(path: Path, sealed: int) -> Path:
-    """A store with streams `a` and `b`, each of so many sealed segments and an active log with one entry."""
+def two_streams(path: Path, sealed: int, *, only_log: str = "") -> Path:
+    """A store with streams `a` and `b`, each of so many sealed segments and an active log with one entry.
+
+    The one that has an `only_log` has no sealed segments.
+    """
     with diskstream.open(path, seal="manual") as store:
         for name in "ab":
             stream = store.stream(name)
-            for part in range(1, sealed + 1):
+            for part in range(1, sealed + 1 if name != only_log else 1):
                 stream.add_many([{"who": name}] * ENTRIES, ids=[f"{part}-{at + 1}" for at in range(ENTRIES)])
                 stream.seal()
             stream.add({"who": name}, "9-1")
@@ -104,6 +107,49 @@ def test_files_of_two_streams_that_were_exchanged_go_back(tmp_path: Path, kind: 
             assert (report.losses, report.failed) == ([], "")
             assert any(kind in action and "brought" in action for action in report.actions)
     all_there(store)
+
+
+@pytest.mark.parametrize("only_log", ["a", "b"])
+@pytest.mark.parametrize("sealed", [1, 2, 3])
+def test_the_only_log_of_a_stream_that_was_exchanged_goes_back(tmp_path: Path, sealed: int, only_log: str) -> None:
+    """It was taken for that of the other stream, whose segments were copied beside it, and these put aside as lost."""
+    store = two_streams(tmp_path / "store", sealed, only_log=only_log)
+    exchange(log_of(store, "a"), log_of(store, "b"))
+    planned = [(found.stream, found.actions, found.losses) for found in diskstream.repair(store, dry_run=True)]
+    done = [(found.stream, found.actions, found.losses) for found in diskstream.repair(store)]
+    assert planned == done
+    for name in "ab":
+        assert held(store, name) == [name.encode()] * (1 if name == only_log else ENTRIES * sealed + 1)
+    assert not any(found.actions for found in diskstream.repair(store))
+
+
+def test_so_does_that_of_a_queue_which_has_let_go_of_all_before_it(tmp_path: Path) -> None:
+    store = two_streams(tmp_path / "store", 3, only_log="b")
+    with diskstream.open(store, seal="manual") as opened:
+        queue = opened.stream("b")
+        queue.seal()
+        queue.delete("9-1")
+        queue.add({"who": "b"}, "9-2")
+    assert log_of(store, "b").name == "00000002.log"
+    exchange(log_of(store, "a"), log_of(store, "b"))
+    reports = list(diskstream.repair(store))
+    assert [loss for report in reports for loss in report.losses] == []
+    assert held(store, "a") == [b"a"] * (ENTRIES * 3 + 1)
+    assert held(store, "b") == [b"b"]
+
+
+@pytest.mark.parametrize("only_log", ["a", "b"])
+@pytest.mark.parametrize("sealed", [1, 3])
+def test_a_stream_of_which_nothing_is_left_is_not_taken_for_another(tmp_path: Path, sealed: int, only_log: str) -> None:
+    """A later log of another stream stood in the place of its only one: it became that stream, and nothing was lost."""
+    store = two_streams(tmp_path / "store", sealed, only_log=only_log)
+    other = "ab".replace(only_log, "")
+    log_of(store, only_log).write_bytes(log_of(store, other).read_bytes())
+    reports = {found.stream: found for found in diskstream.repair(store)}
+    assert [(loss.first, loss.last) for loss in reports[only_log.encode()].losses] == [("0-1", "")]
+    assert held(store, only_log) == []
+    assert held(store, other) == [other.encode()] * (ENTRIES * sealed + 1)
+    assert not reports[other.encode()].actions
 
 
 def test_segments_of_a_stream_that_were_exchanged_go_back(tmp_path: Path) -> None:
