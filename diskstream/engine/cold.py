@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,15 +25,19 @@ __all__ = [
     "MAX_OBJECT_BYTES",
     "MAX_STUB_BYTES",
     "MAX_URL_BYTES",
+    "RETENTION",
     "Stub",
     "check",
     "find",
     "is_used",
+    "moves",
     "read",
     "unpacked",
     "write",
 ]
 
+# The one setting of a stream by which entries go, or are moved: docs/format/groups.md, "Settings".
+RETENTION = b"retention"
 MAGIC = b"DSKCOLD1"
 _VERSION = 1
 # The stream's uuid stands where the headers of log and segment have it: `recovery` and `audit` ask for it there.
@@ -162,18 +167,30 @@ def find(directory: Path, native: Log, view: SegmentView) -> Stub | None:
     return None if stub is None else check(path, stub, native, view)
 
 
-def is_used(streams: Path) -> bool:
-    """Whether anything of a store is in object storage, or was, as far as its stubs and its cache tell.
+def is_used(streams: Path, native: Log) -> bool:
+    """Whether anything of a store is in object storage, or was, as far as its stubs, those of its leases, its cache and
+    the rule of a stream tell.
 
     A stream may have lost all of its stubs: what they stood for is not gone because of that.
 
     Args:
         streams: where all streams of the store are.
+        native: the log of the stream.
 
     Raises:
         StorageError: nobody can say.
     """
-    return any(named(each, ".cold") for each in named(streams, "")) or is_there(streams.parent / "cold-cache")
+    leases = [lease / "streams" for lease in named(streams.parent / "leases", "")]
+    found = any(named(each, ".cold") for folder in (streams, *leases) for each in named(folder, ""))
+    return found or is_there(streams.parent / "cold-cache") or moves(native.setting(RETENTION) or b"")
+
+
+def moves(rule: bytes) -> bool:
+    """Whether a rule of retention moves to object storage instead of removing: docs/format/groups.md."""
+    try:
+        return bool(json.loads(rule).get("to"))
+    except (ValueError, AttributeError, RecursionError):
+        return False
 
 
 def write(directory: Path, stub: Stub, files: Files) -> None:

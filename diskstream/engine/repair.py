@@ -336,7 +336,7 @@ class _StreamRepair:
             found.place(view.entries, view.first, view.last)
         if not looks.is_there(sealed) and self._remake(view, log, 0 if found is None else found.entries):
             return
-        if found is None and not self._give_up and cold.is_used(self.streams):
+        if found is None and not self._give_up and cold.is_used(self.streams, log.native):
             stub = names.cold_path(self.directory, view.number, view.generation)
             self._undone.append(f"{stub.name}: it is missing, as is the segment; others of the store are cold, or were")
             return
@@ -427,7 +427,7 @@ class _StreamRepair:
         made = remade(self.directory, kept, log.native, view)
         if made is None or made.entries <= known:
             return False
-        if not (made.is_exact or self._give_up) and cold.is_used(self.streams):
+        if not (made.is_exact or self._give_up) and cold.is_used(self.streams, log.native):
             return False  # what may be in object storage has all of it, and nothing else
         self.report.actions.append(f"wrote segment {view.number} anew, whose file is missing, from {made.names}")
         self.report.losses += made.losses()

@@ -5,14 +5,13 @@ one that may have been delivered in the lost part is given back to the group, fo
 consumers that were made in the lost part come back under a name that says so, since the old one is not known.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from diskstream._native import EntryID, Log, SegmentView
-from diskstream.engine import looks, names
+from diskstream.engine import cold, looks, names
 from diskstream.engine.records import Record, put_record, read_records
 from diskstream.engine.salvage_nodes import salvage_log, salvage_sealed
 from diskstream.engine.segment import SegmentGone, Segments
@@ -28,8 +27,6 @@ __all__ = ["GroupsBehind"]
 
 _IDS_AT_ONCE = 1000
 _PLAIN = {"message", "windows", "commit", "setting"}
-# The one setting by which entries go: docs/format/groups.md, "Settings".
-_RETENTION = b"retention"
 _BY_CONSUMER, _BY_TIME = 1, 2
 _OWNED = 1 << 63
 _BYTES = 1 << 20
@@ -94,7 +91,7 @@ class GroupsBehind:
                 out.append(replace(record, kind="raw", raw=b"\x0c" + body))
             elif record.kind in _PLAIN:
                 out.append(record)
-                if record.kind == "setting" and record.name == _RETENTION:
+                if record.kind == "setting" and record.name == cold.RETENTION:
                     self._rule_in_doubt = False
             else:
                 out += self._of_group(record, pending)
@@ -189,11 +186,11 @@ class GroupsBehind:
 
         One that moves to object storage stays: by it nothing goes, and without it trims would remove what it moves.
         """
-        value = self._native.setting(_RETENTION)
+        value = self._native.setting(cold.RETENTION)
         if not self._rule_in_doubt or value is None:
             return
         shown = bytes(value).decode("utf-8", "backslashreplace")
-        if _moves(bytes(value)):
+        if cold.moves(bytes(value)):
             self._notes.append(
                 f"the rule of retention, {shown}, is kept, as it removes nothing; what is lost may have changed "
                 "it: see whether it is right"
@@ -202,7 +199,7 @@ class GroupsBehind:
         self._notes.append(
             f"the rule of retention, {shown}, is taken away, since what is lost may have changed it: set it again"
         )
-        yield put_record(Record("setting", name=_RETENTION))
+        yield put_record(Record("setting", name=cold.RETENTION))
 
     def give_back(self, directory: Path, image: ImageLike, options: Options) -> Iterator[bytes]:
         """Records that give back what may have been delivered in the lost part and was not acknowledged since."""
@@ -250,14 +247,6 @@ class GroupsBehind:
     def _next_refusal(self, group: int) -> int:
         rows = self._native.pending_rows(group, _BY_TIME, (0, 0, 0), (_OWNED, 0, 0), None, 1 << 30)
         return max((row[2] for row in rows), default=0) + 1
-
-
-def _moves(rule: bytes) -> bool:
-    """Whether a rule of retention moves to object storage instead of removing: docs/format/groups.md."""
-    try:
-        return bool(json.loads(rule).get("to"))
-    except (ValueError, AttributeError, RecursionError):
-        return False
 
 
 class _Names:

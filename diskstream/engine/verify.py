@@ -282,7 +282,7 @@ def _verify_segment(
         # Where it was compacted meanwhile, by itself or with others, what it became is read when all is listed again.
         if now is not None and now.generation <= view.generation:
             meaning = f"its {number_of(view.live, 'entry is', 'entries are')} gone, unless the file turns up; {_REST}"
-            if cold_stub.is_used(log.directory.parent):
+            if cold_stub.is_used(log.directory.parent, log.native):
                 meaning += ". Others of the store are in object storage, or were: `diskstream cold adopt` looks there"
             yield Problem(name, path, 0, "the file is missing", str(view.first), str(view.last), view.live, meaning)
         return

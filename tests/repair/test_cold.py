@@ -1,6 +1,7 @@
 """A repair of a stream of which segments are in object storage: what is there is not lost, and nobody is asked."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,31 @@ def test_a_stream_that_lost_all_its_stubs_has_not_lost_what_they_stood_for(tmp_p
     (report,) = [each for each in diskstream.repair(tmp_path / "s") if each.stream == b"x"]
     assert report.losses == []
     assert "diskstream cold adopt" in report.failed
+    with opened(tmp_path / "s", create=False) as again:
+        adopt(again.stream("x"), place)
+    assert_all_is_there(tmp_path / "s")
+
+
+@pytest.mark.parametrize("told_by", ["rule", "lease"])
+def test_the_rule_that_moves_and_leases_say_that_more_may_be_away(tmp_path: Path, told_by: str) -> None:
+    """Without the cache, that anybody may remove, such segments were taken off the list, and their entries lost."""
+    place = f"file://{tmp_path}/place"
+    with opened(tmp_path / "s", retention_interval_ms=0) as made:
+        stream = filled(made)
+        if told_by == "rule":
+            stream.set_retention(max_entries=100, to=place)
+            assert stream.apply_retention().moved
+        else:
+            move_out(stream, place, keep_entries=100)
+            made.lease(["x"])
+    shutil.rmtree(tmp_path / "s" / "cold-cache")
+    for stub in folder(tmp_path / "s").glob("*.cold"):
+        stub.unlink()
+    assert all("diskstream cold adopt" in fault.meaning for fault in diskstream.verify(tmp_path / "s").problems)
+    for dry_run in (True, False):
+        (report,) = diskstream.repair(tmp_path / "s", dry_run=dry_run)
+        assert report.losses == []
+        assert "diskstream cold adopt" in report.failed
     with opened(tmp_path / "s", create=False) as again:
         adopt(again.stream("x"), place)
     assert_all_is_there(tmp_path / "s")
