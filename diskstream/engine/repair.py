@@ -39,7 +39,7 @@ from diskstream.errors import CorruptionError, StorageError
 from diskstream.options import Options
 from diskstream.plurals import number_of
 
-__all__ = ["Repair", "plan_stream", "repair_stream"]
+__all__ = ["Repair", "repair_stream"]
 
 
 @dataclass
@@ -73,6 +73,7 @@ def repair_stream(
     streams: Path | None = None,
     *,
     give_up: bool = False,
+    beside: bool = False,
     progress: Progress = ignore,
 ) -> Repair:
     """Repairs one stream. Nobody else may have it open.
@@ -84,6 +85,7 @@ def repair_stream(
         options: of the store.
         streams: where all streams of the store are; None where that is where `directory` is.
         give_up: take segments off the list that may still be in object storage.
+        beside: it is a copy of what others have open: what they have not finished is none of this.
         progress: called with entries, and bytes of files, just looked at.
 
     Raises:
@@ -91,39 +93,7 @@ def repair_stream(
         StorageError: the disk said no; what was done so far holds.
     """
     work = _StreamRepair(name, directory, files, options, streams or directory.parent, give_up=give_up)
-    return work.run(progress)
-
-
-def plan_stream(
-    name: bytes,
-    directory: Path,
-    options: Options,
-    scratch: Path,
-    *,
-    give_up: bool = False,
-    progress: Progress = ignore,
-) -> Repair:
-    """What a repair would do and lose: it is done below `scratch`, to links and copies. The stream is only read.
-
-    Raises:
-        NewerFormatError: a later version wrote it.
-        StorageError: it cannot be read, or there is no room for what would be written.
-    """
-    shadow = scratch / "streams" / directory.name
-    shadow.mkdir(parents=True)
-    for path in sorted(directory.iterdir()):
-        if not looks.is_file(path) or path.name == "ctl":
-            continue
-        if path.suffix == ".log":  # the only files that an opening writes to
-            (shadow / path.name).write_bytes(read_all(path)[0])
-        else:
-            (shadow / path.name).symlink_to(path)
-    report = repair_stream(name, shadow, Files(), options, directory.parent, give_up=give_up, progress=progress)
-    report.path = directory
-    report.kept = []
-    for loss in report.losses:
-        loss.path = directory / loss.path.name
-    return report
+    return work.run(progress, beside=beside)
 
 
 class _StreamRepair:
@@ -139,7 +109,7 @@ class _StreamRepair:
         self._journal = self.quarantine / f"repair-{time.time_ns():x}.json"
         self._undone: list[str] = []
 
-    def run(self, progress: Progress) -> Repair:
+    def run(self, progress: Progress, *, beside: bool = False) -> Repair:
         """Both steps."""
         self._sweep()
         self._misplaced = Misplaced(self._put_aside_strangers(), self.directory, self.streams, self.files)
@@ -148,7 +118,7 @@ class _StreamRepair:
         log = StreamLog(self.directory, self.files, self.options, read_only=False)
         try:
             for finding in log.report.findings if log.report is not None else []:
-                if finding.kind in ("torn", "dropped"):
+                if finding.kind in ("torn", "dropped") and not beside:
                     self.report.notes.append(f"{finding.path.name}: {finding.action}")
             if log.fault is not None:
                 raise log.fault

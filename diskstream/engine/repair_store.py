@@ -15,7 +15,8 @@ from diskstream._native import FORMAT_VERSION
 from diskstream.engine import directory, looks, names, quarantine, replacing, view_check
 from diskstream.engine.alone import alone
 from diskstream.engine.files import Files, read_small, reading, unless_done
-from diskstream.engine.repair import Repair, plan_stream, repair_stream
+from diskstream.engine.repair import Repair, repair_stream
+from diskstream.engine.repair_plan import plan_stream
 from diskstream.engine.verify import Progress
 from diskstream.errors import (
     ArgumentError,

@@ -13,7 +13,8 @@ import pytest
 import diskstream
 from diskstream import Repair
 from diskstream.engine.files import Files
-from diskstream.engine.repair import plan_stream, repair_stream
+from diskstream.engine.repair import repair_stream
+from diskstream.engine.repair_plan import plan_stream
 from tests.repair.damage import NAME, build, check, damage, directory, options
 
 
