@@ -1,23 +1,78 @@
-"""What a repair of one stream would do: it is done, to links and copies. Others may go on writing to the stream."""
+"""What repairs of streams would do: they are done, to links and copies. Others may go on writing to the streams."""
 
+import contextlib
+import errno
 import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from diskstream._native import LOG_HEADER_BYTES
-from diskstream.engine import looks
+from diskstream.engine import directory as directories
+from diskstream.engine import looks, replacing
 from diskstream.engine.files import Files
 from diskstream.engine.frames import read_all
 from diskstream.engine.locks import is_held
 from diskstream.engine.repair import Repair, repair_stream
 from diskstream.engine.verify import Progress, ignore
-from diskstream.errors import DiskstreamError
+from diskstream.errors import DiskstreamError, storage_error
 from diskstream.options import Options
 
-__all__ = ["plan_stream"]
+__all__ = ["as_ours", "plan_each", "plan_stream"]
 
 # So often a stream is looked at, while files come and go under the hands of whoever looks.
 _LOOKS = 5
 _COME_AND_GO = "its files come and go all the time: run this again when fewer write to it"
+
+
+# Device and inode of a stream's directory, which a rename leaves as they are.
+_Identity = tuple[int, int]
+
+
+def plan_each(
+    found: Iterable[tuple[bytes, Path]], streams: Path, options: Options, *, give_up: bool, progress: Progress
+) -> Iterator[Repair]:
+    """What a repair of each stream would do. One that is removed meanwhile is left out, one that is renamed followed.
+
+    Args:
+        found: names and directories.
+        streams: where all streams of the store are.
+        options, give_up, progress: as of `plan_stream`. What hinders a plan is its report's `failed`.
+    """
+    left = [(name, folder, _identity(folder)) for name, folder in found]
+    for _ in range(_LOOKS):
+        gone: set[_Identity | None] = set()
+        for name, folder, identity in left:
+            try:
+                with tempfile.TemporaryDirectory(prefix="diskstream-plan-") as scratch:
+                    report = plan_stream(name, folder, options, Path(scratch), give_up=give_up, progress=progress)
+            except (DiskstreamError, OSError) as error:
+                report = Repair(name, folder, failed=str(as_ours(error, folder)))
+            if _identity(folder) == identity:
+                yield report
+            else:
+                gone.add(identity)
+        gone.discard(None)
+        if not gone:
+            return
+        listed = [(name, replacing.place_of(streams, name)) for name in directories.list_streams(streams)]
+        left = [(name, folder, of) for name, folder in listed if (of := _identity(folder)) in gone]
+    for name, folder, _ in left:
+        yield Repair(name, folder, failed=_COME_AND_GO)
+
+
+def _identity(folder: Path) -> _Identity | None:
+    with contextlib.suppress(OSError):
+        status = folder.stat()
+        return status.st_dev, status.st_ino
+    return None
+
+
+def as_ours(error: DiskstreamError | OSError, folder: Path) -> DiskstreamError:
+    """An error of the system as one of this project."""
+    if isinstance(error, DiskstreamError):
+        return error
+    return storage_error(str(error.filename or folder), "read", error.errno or errno.EIO, error.strerror or str(error))
 
 
 def plan_stream(

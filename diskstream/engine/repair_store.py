@@ -1,11 +1,9 @@
 """Repair of a whole store: what makes it a store, names of streams, the view, then one stream after another."""
 
 import contextlib
-import errno
 import json
 import re
 import secrets
-import tempfile
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,7 +14,7 @@ from diskstream.engine import directory, looks, names, quarantine, replacing, vi
 from diskstream.engine.alone import alone
 from diskstream.engine.files import Files, read_small, reading, unless_done
 from diskstream.engine.repair import Repair, repair_stream
-from diskstream.engine.repair_plan import plan_stream
+from diskstream.engine.repair_plan import as_ours, plan_each
 from diskstream.engine.verify import Progress
 from diskstream.errors import (
     ArgumentError,
@@ -24,7 +22,6 @@ from diskstream.errors import (
     DiskstreamError,
     NoSuchStreamError,
     NotAStoreError,
-    storage_error,
 )
 from diskstream.options import Options
 from diskstream.plurals import number_of
@@ -113,7 +110,7 @@ def repair_store(
     except DiskstreamError:
         raise
     except OSError as error:
-        raise _as_ours(error, path) from error
+        raise as_ours(error, path) from error
 
 
 def _repaired(
@@ -147,25 +144,15 @@ def _one_store(
             _remove_view(path / "view", files)
     if itself.actions or itself.losses or itself.notes:
         yield itself
+    found = [(name, folder) for name, folder in found if not wishes.streams or name in wishes.streams]
+    if dry_run:
+        yield from plan_each(found, streams, options, give_up=wishes.give_up, progress=progress)
+        return
     for name, folder in found:
-        if wishes.streams and name not in wishes.streams:
-            continue
         try:
-            if dry_run:
-                with tempfile.TemporaryDirectory(prefix="diskstream-plan-") as scratch:
-                    yield plan_stream(name, folder, options, Path(scratch), give_up=wishes.give_up, progress=progress)
-            else:
-                yield repair_stream(name, folder, files, options, give_up=wishes.give_up, progress=progress)
+            yield repair_stream(name, folder, files, options, give_up=wishes.give_up, progress=progress)
         except (DiskstreamError, OSError) as error:
-            failed = Repair(name, folder)
-            failed.failed = str(_as_ours(error, folder))
-            yield failed
-
-
-def _as_ours(error: DiskstreamError | OSError, folder: Path) -> DiskstreamError:
-    if isinstance(error, DiskstreamError):
-        return error
-    return storage_error(str(error.filename or folder), "read", error.errno or errno.EIO, error.strerror or str(error))
+            yield Repair(name, folder, failed=str(as_ours(error, folder)))
 
 
 def _remove_view(view: Path, files: Files) -> None:

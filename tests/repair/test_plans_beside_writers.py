@@ -105,6 +105,22 @@ def test_where_files_never_stop_to_come_and_go_nothing_is_said_to_be_lost(tmp_pa
         assert "run this again" in report.failed
 
 
+def test_a_stream_that_is_renamed_is_followed_and_one_that_is_removed_is_left_out(tmp_path: Path) -> None:
+    """They were said to be beyond repair, since there was no such directory."""
+    with opened(tmp_path / "s") as store:
+        for name in "abc":
+            store.stream(name).add({"who": name})
+
+        def change(entries: int, size_bytes: int) -> None:
+            if store.exists("b"):
+                store.rename("b", "d")
+                store.delete("c")
+
+        reports = list(diskstream.repair(tmp_path / "s", dry_run=True, progress=change))
+        assert [report.stream for report in reports] == [b"a", b"d"]
+        assert all(map(says_nothing, reports))
+
+
 def test_damage_is_found_as_ever(tmp_path: Path) -> None:
     with opened(tmp_path / "s") as store:
         filled(store)
