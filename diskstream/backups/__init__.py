@@ -5,13 +5,14 @@ from diskstream.backups.made import Made, Settings
 from diskstream.backups.making import make_backup
 from diskstream.backups.manifest import Header, KeptStream, Manifest, read_manifest
 from diskstream.backups.pruning import check_clock, prune, superfluous
-from diskstream.backups.repository import Backup, BackupError, Repository, find_backup, is_backup
+from diskstream.backups.repository import Backup, BackupError, BackupRemovedError, Repository, find_backup, is_backup
 from diskstream.backups.restoring import Planned, Restored, Wanted, plan, restore
 from diskstream.backups.unchanged import must_be_unchanged
 
 __all__ = [
     "Backup",
     "BackupError",
+    "BackupRemovedError",
     "Finding",
     "Header",
     "KeptStream",

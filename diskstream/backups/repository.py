@@ -20,7 +20,16 @@ from diskstream.errors import DiskstreamError, NewerFormatError, NotAStoreError,
 from diskstream.store_files import Files, store_uuid
 from diskstream.system_calls import is_folder, is_there, lock_now, open_regular, read_small, wrapped
 
-__all__ = ["Backup", "BackupError", "Repository", "find_backup", "holds_backups", "is_backup", "owner_of"]
+__all__ = [
+    "Backup",
+    "BackupError",
+    "BackupRemovedError",
+    "Repository",
+    "find_backup",
+    "holds_backups",
+    "is_backup",
+    "owner_of",
+]
 
 FORMAT: Final = 1
 _DESCRIPTION: Final = "backups.json"
@@ -47,6 +56,10 @@ class BackupError(DiskstreamError):
     def __init__(self, where: Path, what: str, hint: str | None = None) -> None:
         super().__init__(f"{where}: {what}")
         self.where, self.hint = where, hint
+
+
+class BackupRemovedError(BackupError):
+    """Somebody removes a backup just now, or has removed it."""
 
 
 @dataclass(frozen=True)
@@ -86,19 +99,28 @@ class Backup:
         """Keeps it from being removed meanwhile; `alone`: from being used, too.
 
         Raises:
-            BackupError: somebody removes it, or uses it.
+            BackupRemovedError: somebody removes it, or has removed it.
+            BackupError: somebody uses it.
         """
-        with wrapped(self.path, "open"):
-            fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            with wrapped(self.path, "open"):
+                fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError as error:
+            raise self._removed() from error
         try:
             if not lock_now(fd, self.path, fcntl.LOCK_EX if alone else fcntl.LOCK_SH):
-                what = "it is being read" if alone else "it is being removed"
-                raise BackupError(self.path, what, "run this again when that has ended")
+                hint = "run this again when that has ended"
+                if alone:
+                    raise BackupError(self.path, "it is being read", hint)
+                raise BackupRemovedError(self.path, "it is being removed", hint)
             if not self._is_there(fd):
-                raise BackupError(self.path, "it was just removed", "diskstream backup ls lists those that are there")
+                raise self._removed()
             yield
         finally:
             os.close(fd)
+
+    def _removed(self) -> BackupRemovedError:
+        return BackupRemovedError(self.path, "it was just removed", "diskstream backup ls lists those that are there")
 
     def _is_there(self, fd: int) -> bool:
         try:
@@ -219,7 +241,8 @@ class Repository:
             try:
                 found.append(Backup(path, read_manifest(path).header if whole else read_header(path)))
             except DiskstreamError as error:
-                found.append(Backup(path, None, str(error)))
+                if is_there(path):  # else somebody removed it since it was listed
+                    found.append(Backup(path, None, str(error)))
         return found
 
     def next_number(self) -> int:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import diskstream
-from diskstream.backups import Repository, find_backup, make_backup
+from diskstream.backups import Repository, find_backup, make_backup, repository
 from diskstream.cli import main
+from diskstream.cli.backup import verify
+from diskstream.store_files import Files
 from tests.backups.world import bulky, filled, flip_in_place, seen_at
 
 Run = Callable[..., Result]
@@ -98,6 +101,34 @@ def test_a_backup_that_rotted_is_found(run: Run, tmp_path: Path) -> None:
     assert {finding["path"] for finding in found} == {"streams/x/00000001.seg", "extra"}
     assert not any(finding["known"] for finding in found)
     assert (summary["ok"], summary["findings"]) == (False, 2)
+
+
+@pytest.mark.parametrize("moment", ["listed", "looked at", "being removed"])
+def test_what_a_prune_removes_meanwhile_is_no_fault(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Where a timer runs each of the two: verify ended with an error, and did not come to the newest backup."""
+    for _ in range(3):
+        run("backup", "create", "kept")
+    place = Repository.open(tmp_path / "kept")
+    going = place.backups()[1]
+    module, name = (repository, "read_header") if moment == "listed" else (verify, "check_backup")
+    real = getattr(module, name)
+    with ExitStack() as held:
+
+        def meanwhile(found: Any, *more: Any, **options: Any) -> Any:
+            if found in (going, going.path):
+                if moment == "being removed":
+                    held.enter_context(going.used(alone=True))
+                else:
+                    place.remove(going.path, Files())
+            return real(found, *more, **options)
+
+        monkeypatch.setattr(module, name, meanwhile)
+        assert "2 backups," in run("backup", "verify", "kept").stdout
+        held.close()
+        if moment == "being removed":  # by its own name it is what was asked for
+            assert "it is being removed" in run("backup", "verify", str(going.path), code=1).output
 
 
 def test_an_earlier_moment_by_id_and_by_time(run: Run, tmp_path: Path) -> None:

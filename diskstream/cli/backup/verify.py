@@ -11,7 +11,7 @@ import click
 from rich.filesize import decimal
 
 import diskstream
-from diskstream.backups import Backup, Finding, Repository, Seen, check_backup, find_backup
+from diskstream.backups import Backup, BackupRemovedError, Finding, Repository, Seen, check_backup, find_backup
 from diskstream.cli.advice import for_command, for_command_each
 from diskstream.cli.options import json_option, place
 from diskstream.cli.output import write_json
@@ -34,22 +34,25 @@ def command(ctx: click.Context, *, target: Path, cold: bool, as_json: bool) -> N
     """
     target = target.absolute()
     backups = _backups(target)
-    seen, found = Seen(), list[Finding]()
+    seen, found, read = Seen(), list[Finding](), 0
     with bytes_progress("verifying") as (on_total, on_bytes):
         on_total(_to_read(backups[-1:], cold=cold))
         for backup in backups:
-            found += check_backup(backup, seen, deep=backup is backups[-1], cold=cold, on_bytes=on_bytes)
+            try:
+                found += check_backup(backup, seen, deep=backup is backups[-1], cold=cold, on_bytes=on_bytes)
+                read += 1
+            except BackupRemovedError:  # by a prune: it is none of those that there are
+                if backup.path == target:
+                    raise
     facts = {"size_bytes": seen.size_bytes, "cold_segments": seen.cold_segments, "cold_bytes": seen.cold_bytes}
     if as_json:
         for finding in found:
             write_json(for_command_each(finding))
-        write_json({"ok": not found, "backups": len(backups), **facts, "findings": len(found)})
+        write_json({"ok": not found, "backups": read, **facts, "findings": len(found)})
     else:
         for line in _findings(found):
             click.echo(line)
-        click.echo(
-            f"{number_of(len(backups), 'backup')}, {decimal(seen.size_bytes)} read: {number_of(len(found), 'fault')}"
-        )
+        click.echo(f"{number_of(read, 'backup')}, {decimal(seen.size_bytes)} read: {number_of(len(found), 'fault')}")
         if seen.cold_segments and not cold:
             size = decimal(seen.cold_bytes)
             click.echo(
@@ -78,7 +81,7 @@ def _to_read(backups: list[Backup], *, cold: bool) -> int:
     for backup in backups:
         if backup.header is not None:
             sizes += backup.header.size_bytes
-            with contextlib.suppress(diskstream.DiskstreamError):
+            with contextlib.suppress(diskstream.DiskstreamError, FileNotFoundError):  # or it was removed since
                 sizes += bytes_to_verify(backup.path, cold=cold)
     return sizes
 
