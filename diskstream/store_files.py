@@ -47,6 +47,7 @@ __all__ = [
     "name_of",
     "name_stream",
     "nameless",
+    "names_at_once",
     "pin",
     "store_uuid",
     "unless_done",
@@ -103,6 +104,17 @@ def holds_segments(folder: Path) -> bool:
         return False  # it was on its way out
     except StorageError:
         return True
+
+
+def names_at_once(store: Store) -> list[bytes]:
+    """The names of all streams at one moment: none is missed that is renamed while they are listed.
+
+    Raises:
+        ReadOnlyError: the store was opened read-only.
+        StorageError: the disk said no.
+    """
+    with store._mutex, store._lock_names():  # in the order in which the store takes the two
+        return store.streams()
 
 
 def pin(

@@ -7,6 +7,7 @@ import os
 import re
 import secrets
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -42,6 +43,7 @@ from diskstream.store_files import (
     is_sealed,
     name_of,
     nameless,
+    names_at_once,
     pin,
     uuid_of,
     verify_files,
@@ -209,12 +211,12 @@ class _Making:
         for part in stores_in(self._store):
             if part != "keys" or not self._settings.patterns:
                 with self._opened(part) as opened:
-                    found[part] = set(self._wanted(opened))
+                    found[part] = set(self._wanted(opened.streams()))
         return found
 
-    def _wanted(self, store: stores.Store) -> list[bytes]:
+    def _wanted(self, names: Iterable[bytes]) -> list[bytes]:
         everything = not self._settings.patterns
-        finished = [name for name in store.streams() if not is_unfinished(name)]
+        finished = [name for name in names if not is_unfinished(name)]
         return [name for name in finished if everything or self._matches(name)]
 
     def _let_go(self) -> None:
@@ -228,9 +230,10 @@ class _Making:
         damaged: dict[str, str] = {}
         moments: dict[str, Moment] = {}
         for _ in range(_LOOKS):
-            wanted = self._wanted(store)
+            wanted = self._wanted(store.streams())
             if not wanted and not everything and not unreadable:
                 return set()
+            identities = {each: _identity(store, each) for each in wanted}
             name = f"backup-{secrets.token_hex(8)}"
             self._journal.pinned(part, name)
 
@@ -240,8 +243,11 @@ class _Making:
             earlier, self._leases[part] = self._leases.get(part), lease
             if earlier is not None:
                 leases.release(earlier)
-            # One that is not there was deleted, or renamed to a name that was not on the list: look again.
-            if all(is_there(lease / "streams" / directory_of(each)) for each in wanted):
+            held = {each for each in wanted if is_there(lease / "streams" / directory_of(each))}
+            # One that is not there was deleted; or it was renamed to a name that was not on the list: look again.
+            if len(held) == len(wanted) or (
+                held and _are_gone(store, {identities[each] for each in wanted if each not in held})
+            ):
                 break
         else:
             raise BackupError(store.path, "streams come and go all the time", "run this again when fewer do")
@@ -252,7 +258,7 @@ class _Making:
             if moment is None:
                 found.faults.append(damaged[place.name])
             self._found[found.place] = found
-        return set(wanted)
+        return held
 
     def _nameless(self, store: stores.Store) -> list[Path]:
         """What may be a stream that is to be kept, and whose name cannot be read: else nobody would miss it."""
@@ -398,6 +404,20 @@ class _Making:
         seconds = time.monotonic() - self._began
         made = Made(path, header, self._shared, self._linked, streams, seconds, self._cold[0], self._cold[1])
         return replace(made, rotted=() if self._donors is None else tuple(self._donors.rotted))
+
+
+def _identity(store: stores.Store, name: bytes) -> str:
+    """The UUID of a stream; empty where it cannot be told, as of one that goes just now."""
+    try:
+        return uuid_of(store.path / "streams" / directory_of(name))
+    except (FileNotFoundError, StorageError):
+        return ""
+
+
+def _are_gone(store: stores.Store, identities: set[str]) -> bool:
+    """Whether streams are certainly not there by whatever name."""
+    now = {_identity(store, name) for name in names_at_once(store)}
+    return "" not in now | identities and now.isdisjoint(identities)
 
 
 def _must_be_readable(fresh: Path) -> None:

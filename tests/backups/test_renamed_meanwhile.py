@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import diskstream
-from diskstream.backups import make_backup
+from diskstream.backups import Settings, make_backup, making
 from diskstream.engine import lease as module
-from diskstream.store_files import directory_of
+from diskstream.store_files import directory_of, pin
 
 SHORT, LONG = b"s", b"s" * 300  # a long name stands in a file beside the stream's
 
@@ -82,3 +82,24 @@ def test_a_lease_has_a_long_name_that_changes_behind_its_moment(
 ) -> None:
     behind_the_lock(monkeypatch, store, LONG)
     assert entries_of(store.lease([LONG], ttl_s=60)) == {LONG: 3}
+
+
+def test_a_backup_is_made_though_streams_are_made_and_removed_all_the_time(
+    store: diskstream.Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where each job has a stream of its own. None was made: streams come and go all the time, it said."""
+    number = 0
+
+    def pinned(*arguments: Any, **options: Any) -> Any:
+        nonlocal number
+        store.delete(f"job {number}")
+        number += 1
+        store.stream(f"job {number}").add({"n": number})
+        return pin(*arguments, **options)
+
+    store.stream("job 0").add({"n": 0})
+    monkeypatch.setattr(making, "pin", pinned)
+    made = make_backup(store.path, tmp_path / "backups")
+    assert entries_of(made.path).items() >= {SHORT: 3, LONG: 3}.items()
+    made = make_backup(store.path, tmp_path / "some", Settings(patterns=(b"s*", b"job *")))
+    assert entries_of(made.path).items() >= {SHORT: 3, LONG: 3}.items()
