@@ -41,8 +41,10 @@ def plan_each(
     """
     left = [(name, folder, _identity(folder)) for name, folder in found]
     for _ in range(_LOOKS):
-        gone: set[_Identity | None] = set()
+        gone: set[_Identity] = set()
         for name, folder, identity in left:
+            if identity is None:
+                continue
             try:
                 with tempfile.TemporaryDirectory(prefix="diskstream-plan-") as scratch:
                     report = plan_stream(name, folder, options, Path(scratch), give_up=give_up, progress=progress)
@@ -52,7 +54,6 @@ def plan_each(
                 yield report
             else:
                 gone.add(identity)
-        gone.discard(None)
         if not gone:
             return
         listed = [(name, replacing.place_of(streams, name)) for name in directories.list_streams(streams)]

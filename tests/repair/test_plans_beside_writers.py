@@ -1,8 +1,9 @@
 """A dry run of a repair while others write to the store, as whoever is on call begins: a sound stream is sound."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ import diskstream
 from diskstream import Repair
 from diskstream.engine.frames import read_all, walk
 from diskstream.engine.layouts import LOG_HEADER
+from diskstream.engine.repair_plan import plan_each
 from tests.cold.world import filled, opened
 
 LOG_HEADER_BYTES = 4096
@@ -119,6 +121,19 @@ def test_a_stream_that_is_renamed_is_followed_and_one_that_is_removed_is_left_ou
         reports = list(diskstream.repair(tmp_path / "s", dry_run=True, progress=change))
         assert [report.stream for report in reports] == [b"a", b"d"]
         assert all(map(says_nothing, reports))
+
+
+def test_so_is_one_that_is_removed_before_it_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(tmp_path / "s") as store:
+        for name in "ab":
+            store.stream(name).add({"who": name})
+
+        def planned_each(*arguments: Any, **options: Any) -> Iterator[Repair]:
+            store.delete("a")
+            return plan_each(*arguments, **options)
+
+        monkeypatch.setattr("diskstream.engine.repair_store.plan_each", planned_each)
+        assert says_nothing(planned(tmp_path / "s"))
 
 
 def test_damage_is_found_as_ever(tmp_path: Path) -> None:
