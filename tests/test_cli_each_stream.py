@@ -8,6 +8,7 @@ from click.testing import CliRunner, Result
 
 import diskstream
 from diskstream.cli import main
+from diskstream.cold_segments import opened as being_moved
 from diskstream.engine.frames import frame_at
 from tests.repair.test_cases import flip
 from tests.repair.test_later_versions import VERSION, put
@@ -148,3 +149,29 @@ def test_a_full_disk_is_not_told_of_each(store: Path, monkeypatch: pytest.Monkey
     done = run(store, "seal")
     assert done.exit_code == 1
     assert done.stderr.count("error: ") == 1
+
+
+def test_a_stream_whose_segments_somebody_else_moves_keeps_nobody_from_the_others(store: Path, place: str) -> None:
+    """As a rule of retention does in the background of a server: the streams behind that one were left out."""
+    before = in_storage(store, "a")
+    with diskstream.open(store) as opened, being_moved(opened.stream("a")):
+        for words in (["move", "--to", place, "--before", "60-1"], ["adopt", "--from", place], ["fetch"]):
+            done = run(store, "cold", *words)
+            assert (done.exit_code, told(done)) == (1, ["a", *SPOILT])
+    assert (in_storage(store, "z"), in_storage(store, "a")) == (0, before)
+
+
+def test_a_stream_that_is_removed_as_all_are_listed_is_passed_over(store: Path) -> None:
+    """The list ended there, with an error."""
+    with diskstream.open(store) as opened:
+
+        def removed(name: object) -> bool:
+            if name == b"a":
+                opened.delete("a")
+            return False
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("diskstream.cli.ls.is_unfinished", removed)
+            done = run(store, "ls", "--json")
+    assert (done.exit_code, told(done)) == (1, list(SPOILT))
+    assert [each["stream"] for each in objects(done)] == ["z"]

@@ -12,8 +12,14 @@ from diskstream.cli.output import text
 
 __all__ = ["OF_ONE", "EachStream"]
 
-# They say nothing of other streams: damage, a file of a later version, one that this user may not read.
-OF_ONE = (diskstream.CorruptionError, diskstream.NewerFormatError, diskstream.StorageError)
+# They say nothing of other streams: damage, a file of a later version, one that this user may not read, and segments
+# that somebody else is moving.
+OF_ONE = (
+    diskstream.CorruptionError,
+    diskstream.NewerFormatError,
+    diskstream.StorageError,
+    diskstream.ChangedError,
+)
 
 
 class EachStream:

@@ -9,6 +9,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+import diskstream
 from diskstream.cli.completing import complete_streams
 from diskstream.cli.each_stream import OF_ONE
 from diskstream.cli.failure import Failure
@@ -32,6 +33,8 @@ def command(ctx: click.Context, *, pattern: bytes | None, directory: Path, as_js
         for name in filterfalse(is_unfinished, store.streams(pattern)):
             try:
                 info = store.stream(name).info()
+            except diskstream.NoSuchStreamError:
+                continue  # it was removed since the names were listed
             except OF_ONE as error:
                 damaged += 1
                 Failure(f"{text(name)}: {error}", hint=getattr(error, "hint", None)).show()
