@@ -13,6 +13,7 @@ _MOST_KINDS = 64
 # A disk that is nearly full takes a small write between two that it refuses: only this much later do writes go on.
 _QUIET_S = 1.0
 _UNWRITABLE = b"MISCONF "
+_POISONED = b"takes no more writes"
 _FAILED = b"ERR could not "  # as every `StorageError` begins
 _DAMAGED = b" met damaged data: "
 
@@ -22,10 +23,11 @@ class Troubles:
 
     Attributes:
         writes_fail: whether the disk refuses writes: none was done since, but within a second of a refusal.
+        poisoned: whether a stream takes no more writes until it is opened anew.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.writes_fail = False
+        self.writes_fail = self.poisoned = False
         self._clock = clock
         self._told_at: dict[bytes, float] = {}
         self._is_told = False
@@ -35,6 +37,8 @@ class Troubles:
         """Takes note of an error that a client is told."""
         if text.startswith(_UNWRITABLE):
             self.writes_fail, self._refused_at = True, self._clock()
+            # Whichever way it was asked: in a transaction, in a run of commands, by who wants no replies.
+            self.poisoned = self.poisoned or _POISONED in text
             # One kind, whichever stream it is: a full disk refuses all of them.
             if self._is_news(_UNWRITABLE):
                 self._is_told = True

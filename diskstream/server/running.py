@@ -35,7 +35,6 @@ Arrived = list[tuple[Connection, Commands]]
 
 # Replies of so many bytes are encoded at once, so that a turn's replies never fill the memory.
 _LARGE_BYTES = 64 << 10
-_POISONED = b"takes no more writes"
 # What a browser says that a page has told to talk to this machine; the commands would stand in what it posts.
 _OF_A_BROWSER = frozenset({b"post", b"host:"})
 _WARN_EVERY_S = 60.0
@@ -56,7 +55,6 @@ class Runner:
         dirty: who has replies to be sent.
         resumed: whose commands may go on.
         current: whose command is running.
-        poisoned: whether a stream takes no more writes until it is opened anew.
     """
 
     def __init__(
@@ -80,11 +78,19 @@ class Runner:
         self.dirty: list[Connection] = []
         self.resumed: list[Connection] = []
         self.current: Connection | None = None
-        self.poisoned = False
         self.now = time.monotonic()
         self._warned = -_WARN_EVERY_S
         self._paused: dict[Connection, None] = {}  # in the order in which they were held back
         self._paused_until, self._pauses_writes_only = 0.0, False
+
+    @property
+    def poisoned(self) -> bool:
+        """Whether a stream takes no more writes until it is opened anew."""
+        return self._keyspace.troubles.poisoned
+
+    @poisoned.setter
+    def poisoned(self, value: bool) -> None:
+        self._keyspace.troubles.poisoned = value
 
     # --- a turn -------------------------------------------------------------------------------------------------------
 
@@ -318,8 +324,6 @@ class Runner:
             connection.reply_bytes += len(reply)
         elif kind is list or kind is tuple or kind is Map:
             connection.reply_bytes += _LARGE_BYTES + 1  # how large it is shows when it is encoded
-        elif kind is ErrorReply and _POISONED in reply.text:
-            self.poisoned = True
         if connection.reply_bytes > _LARGE_BYTES:
             connection.encode()
             if len(connection.out) > SOFT_OUT_BYTES:

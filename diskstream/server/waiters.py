@@ -55,7 +55,9 @@ class Waiter:
         except ClosedError:
             return None  # until the stores are open again, which is when everybody is looked at
         except (DiskstreamError, OSError) as error:
-            return ErrorReply(failure_of(error, self.connection.caller.last_command).text)
+            reply = ErrorReply(failure_of(error, self.connection.caller.last_command).text)
+            self.connection.caller.keyspace.troubles.met(reply.text)
+            return reply
         except Exception as error:  # noqa: BLE001  # its wait ends; those of others go on
             return ErrorReply(fault_of(error, self.connection.caller.last_command).text)
         finally:

@@ -8,6 +8,7 @@ import pytest
 from diskstream import DiskFullError, PoisonedError, StorageError, store
 from diskstream.commands.key_records import KeyRecords
 from diskstream.engine.log import StreamLog
+from tests.engine.sample import log_of
 from tests.server.client import packed
 from tests.server.turns import Turns
 
@@ -138,3 +139,27 @@ def test_a_flush_that_failed_is_told_of_once(turns: Turns, monkeypatch: pytest.M
     turns.turn([b"", packed("XLEN", "s")])
     assert bytes(turns.heard[1]) == b":1\r\n"
     keyspace.settle()
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param([("MULTI",), ("XADD", "s", "*", "a", "b"), ("EXEC",)], id="a transaction"),
+        pytest.param([("XADD", "s", "*", "a", "b")] * 2, id="entries in a row"),
+        pytest.param([("XACK", "s", "g", "1-1")] * 2, id="acknowledgements in a row"),
+        pytest.param([("CLIENT", "REPLY", "OFF"), ("XADD", "s", "*", "a", "b", "c", "d")], id="without replies"),
+    ],
+)
+def test_a_stream_that_takes_no_more_is_opened_anew_however_its_clients_write(
+    turns: Turns, pieces: list[tuple[str, ...]]
+) -> None:
+    """Only the reply to a command alone told the server of it: redis-py's pipelines were refused for ever."""
+    store = turns.server.keyspace.store(0)
+    turns.turn(
+        [packed("XGROUP", "CREATE", "s", "g", "0") + packed("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")]
+    )
+    log_of(store, b"s").ctl.poison("a flush failed")
+    turns.turn([b"".join(packed(*words) for words in pieces)])
+    turns.second()
+    turns.turn([b"", packed("XADD", "s", "9-9", "a", "b")])
+    assert bytes(turns.heard[1]) == b"$3\r\n9-9\r\n"
