@@ -113,24 +113,25 @@ def _length(caller: Caller, words: list[bytes]) -> Reply:
     return len(_values(caller, words[1], "list"))
 
 
-def _take(caller: Caller, key: bytes, *, left: bool) -> bytes | None:
+def _take(caller: Caller, key: bytes, most: int, *, left: bool) -> list[bytes]:
+    """Takes so many elements from an end of a list, or all: one change, which is done or not."""
     with caller.keyspace.changing():
         found = _values(caller, key, "list")
-        if not found:
-            return None
-        _put(caller, key, "list", found[1:] if left else found[:-1])
-    return found[0] if left else found[-1]
+        count = min(most, len(found))
+        if count:
+            _put(caller, key, "list", found[count:] if left else found[: len(found) - count])
+    return list(found[:count] if left else reversed(found[len(found) - count :]))
 
 
 def _pop(caller: Caller, words: list[bytes]) -> Reply:
     left = words[0][:1].upper() == b"L"
     if len(words) == 2:  # noqa: PLR2004
-        return _take(caller, words[1], left=left)
+        return next(iter(_take(caller, words[1], 1, left=left)), None)
     if len(words) > 3:  # noqa: PLR2004
         raise Failure(f"ERR wrong number of arguments for '{'l' if left else 'r'}pop' command")
     count = as_int(words[2], "ERR value is out of range, must be positive", least=0)
-    there = len(_values(caller, words[1], "list"))
-    return [_take(caller, words[1], left=left) for _ in range(min(count, there))] if there else NIL_ARRAY
+    with caller.keyspace.changing():
+        return _take(caller, words[1], count, left=left) if _values(caller, words[1], "list") else NIL_ARRAY
 
 
 def _timeout_s(word: bytes) -> float:
@@ -152,8 +153,8 @@ def _pop_or_wait(caller: Caller, words: list[bytes]) -> "Reply | Waiting":
     def look(*, first: bool = False) -> Reply | None:
         for key in keys:
             kind = caller.keyspace.kind(database, key)
-            if kind == "list" and (taken := _take(caller, key, left=left)) is not None:
-                return [key, taken]
+            if kind == "list" and (taken := _take(caller, key, 1, left=left)):
+                return [key, *taken]
             if kind not in (None, "list") and first:
                 raise Failure(WRONG_TYPE)
         return None
