@@ -181,8 +181,8 @@ def _add(caller: Caller, words: list[bytes]) -> Reply:
 
 def _remove(caller: Caller, words: list[bytes]) -> Reply:
     with caller.keyspace.changing():
-        found = _values(caller, words[1], "set")
-        after = tuple(value for value in found if value not in words[2:])
+        found, gone = _values(caller, words[1], "set"), frozenset(words[2:])
+        after = tuple(value for value in found if value not in gone)
         if len(after) < len(found):
             _put(caller, words[1], "set", after)
     return len(found) - len(after)
