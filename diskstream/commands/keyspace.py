@@ -298,15 +298,12 @@ class Keyspace(MovingKeys, SweepingKeys):
     def names(self, database: int) -> list[bytes]:
         """All keys of a database, in byte order; not to be changed."""
         others, ended, listing = self._listed(database)
-        streams = [] if listing is None else listing.names()
-        return sorted(others.union(streams) - ended) if others or ended else streams
+        return sorted(others - ended) if listing is None else listing.names(others, ended)
 
     def order(self, database: int) -> Order:
         """The same in the order of SCAN: see `ordered`."""
         others, ended, listing = self._listed(database)
-        if others or ended:
-            return ordered(list(others.union(() if listing is None else listing.names()) - ended))
-        return [] if listing is None else listing.order()
+        return ordered(others - ended) if listing is None else listing.order(others, ended)
 
     def _listed(self, database: int) -> tuple[set[bytes], set[bytes], Listing | None]:
         """The keys of other types, those that have expired, and the listing of the streams; None where there is none.

@@ -3,7 +3,8 @@
 import time
 import zlib
 from bisect import bisect_right
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Generic, NamedTuple, TypeVar
 
 from diskstream.store import Store
 from diskstream.system_calls import wrapped
@@ -15,7 +16,7 @@ Order = list[tuple[int, bytes]]
 _T = TypeVar("_T", bytes, tuple[int, bytes])
 
 
-def ordered(names: list[bytes]) -> Order:
+def ordered(names: Iterable[bytes]) -> Order:
     """Names in the order of SCAN, that of a checksum: it says nothing, but does not change as keys come and go."""
     return sorted((zlib.crc32(name) + 1, name) for name in names)
 
@@ -41,6 +42,24 @@ class _Seen(NamedTuple):
     order: Order | None
 
 
+class _Among(Generic[_T]):
+    """Streams with other keys among them, and without those that have ended: sorted anew only where one has changed."""
+
+    def __init__(self, shown: Callable[[Iterable[bytes]], list[_T]]) -> None:
+        self._shown: Callable[[Iterable[bytes]], list[_T]] = shown
+        self._made: tuple[list[_T], set[bytes], set[bytes], list[_T]] | None = None
+
+    def all(self, streams: list[_T], others: set[bytes], ended: set[bytes]) -> list[_T]:
+        """All of them; not to be changed."""
+        if not (others or ended):
+            return streams
+        made = self._made
+        if made is None or made[0] is not streams or made[1] != others or made[2] != ended:
+            found = _changed(streams, self._shown(others - ended), set(self._shown(others | ended)))
+            made = self._made = streams, others, ended, found
+        return made[3]
+
+
 class Listing:
     """The names in one store."""
 
@@ -48,17 +67,24 @@ class Listing:
         self._store, self._hidden = store, hidden
         self._path = store.path / "streams"
         self._seen = _Seen(-1, {}, [], None)
+        self._names, self._order = _Among[bytes](sorted), _Among(ordered)
 
-    def names(self) -> list[bytes]:
-        """All names in byte order, but those that begin as hidden ones do; not to be changed."""
-        return self._look().names
+    def names(self, others: set[bytes], ended: set[bytes]) -> list[bytes]:
+        """All names in byte order, but those that begin as hidden ones do; not to be changed.
 
-    def order(self) -> Order:
+        Args:
+            others: names of keys that are no streams.
+            ended: those that are not shown, of either kind.
+        """
+        return self._names.all(self._look().names, others, ended)
+
+    def order(self, others: set[bytes], ended: set[bytes]) -> Order:
         """The same in the order of SCAN."""
         seen = self._look()
+        order = ordered(seen.names) if seen.order is None else seen.order
         if seen.order is None:
-            seen = self._seen = seen._replace(order=ordered(seen.names))
-        return seen.order or []
+            self._seen = seen._replace(order=order)
+        return self._order.all(order, others, ended)
 
     def _look(self) -> _Seen:
         """What is there now: of what was there before, all that was made of it is used again."""
@@ -69,7 +95,7 @@ class Listing:
         came = [known[folder] for folder in known.keys() - seen.known.keys()]
         came = [name for name in came if not name.startswith(self._hidden)]
         went = {seen.known[folder] for folder in seen.known.keys() - known.keys()}
-        order = None if seen.order is None else _changed(seen.order, ordered(came), {*ordered(list(went))})
+        order = None if seen.order is None else _changed(seen.order, ordered(came), {*ordered(went)})
         names = _changed(seen.names, came, went)
         seen = self._seen = _Seen(stamp if now - stamp > SETTLED_NS else -1, known, names, order)
         return seen
