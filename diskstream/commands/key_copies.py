@@ -21,6 +21,7 @@ _KEPT_FOR_EVICTION = {
     b"IDLETIME": (INT_MAX, "ERR Invalid IDLETIME value, must be >= 0"),
     b"FREQ": (255, "ERR Invalid FREQ value, must be >= 0 and <= 255"),
 }
+_TAKEN = "BUSYKEY Target key name already exists."
 _SAME = "ERR source and destination objects are the same"
 
 
@@ -116,7 +117,7 @@ def _restore(caller: Caller, words: list[bytes]) -> Reply:
             raise Failure(SYNTAX)
     keyspace, key = caller.keyspace, words[1]
     if not replace and keyspace.kind(caller.database, key) is not None:
-        raise Failure("BUSYKEY Target key name already exists.")
+        raise Failure(_TAKEN)
     life = as_int(words[2])
     if life < 0:
         raise Failure("ERR Invalid TTL value, must be >= 0")
@@ -129,7 +130,10 @@ def _restore(caller: Caller, words: list[bytes]) -> Reply:
             keyspace.delete(caller.database, key)
         return OK
     if state is None:
-        keyspace.put_values(caller.database, key, kind, values, expires=expires)
+        with keyspace.changing():
+            if not replace and keyspace.kind(caller.database, key) is not None:
+                raise Failure(_TAKEN)  # another process was faster
+            keyspace.put_values(caller.database, key, kind, values, expires=expires)
         return OK
     return _restored(caller, key, (state, entries), expires, replace=replace)
 
@@ -144,7 +148,7 @@ def _restored(caller: Caller, key: bytes, content: tuple[Any, Any], expires: int
         keyspace.take(caller.database, key, fresh, expires, replace=replace)
     except StreamExistsError as error:
         store.delete(fresh.name)
-        raise Failure("BUSYKEY Target key name already exists.") from error
+        raise Failure(_TAKEN) from error
     except ArgumentError as error:
         store.delete(fresh.name)
         raise Failure("ERR Bad data format") from error

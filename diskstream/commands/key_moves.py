@@ -79,13 +79,13 @@ class MovingKeys:
             Whether it was: not where there is no such key, or the new name is taken and `replace` is false.
         """
         source, target = self._at(database, key), self._at(to, new)
-        if not self._may_copy(source, target, replace=replace):
-            return False
-        record = self._records.known.get(source)
-        if record is not None and record.kind:
-            with self._records.changing():
+        with self._records.changing():
+            if not self._may_copy(source, target, replace=replace):
+                return False
+            record = self._records.known.get(source)
+            if record is not None and record.kind:
                 self._put_over(target, {target: record})
-            return True
+                return True
         expires = self.expires_at(database, key)
         with self._copied(source, target) as fresh, self._records.changing():
             if not self._may_copy(source, target, replace=replace):

@@ -344,7 +344,8 @@ class Keyspace(MovingKeys, SweepingKeys):
             self._records.touches.note((database, key))
             return self._place_store(at[0]).delete(key)
         with self._records.changing():
-            had = bool(record.kind)
+            record = self._records.known.get(at)  # another process may have been faster
+            had = record is not None and bool(record.kind)
             with self._changed({at: None}):
                 if self._holds_stream(at):
                     had = self._place_store(at[0]).delete(key) or had

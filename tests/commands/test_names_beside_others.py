@@ -9,8 +9,10 @@ import pytest
 import diskstream
 from diskstream import Store, Stream
 from diskstream.commands import key_copies, versions
+from diskstream.commands.key_records import KeyRecords
 from diskstream.commands.keyspace import Keyspace
 from diskstream.commands.replies import Failure
+from tests.commands.world import Ours, plain
 
 
 class Caller:
@@ -112,3 +114,46 @@ def test_what_was_made_anew_does_not_expire_for_the_one_before(
     monkeypatch.setattr("diskstream.commands.key_sweeping.identity", made_anew)
     keyspace.expire_due(due + 1)
     assert is_the_others(other.stream("x"))
+
+
+@pytest.fixture
+def beside(keyspace: Keyspace, tmp_path: Path) -> Iterator[Keyspace]:
+    """Another server's keyspace over the same directory."""
+    with Keyspace(tmp_path / "s", fsync="os") as opened:
+        yield opened
+
+
+def first(monkeypatch: pytest.MonkeyPatch, keyspace: Keyspace, step: Callable[[], object]) -> None:
+    """Another process's step right before this one has the keys for itself."""
+    steps = [step]
+
+    def once(records: KeyRecords) -> None:
+        if records is keyspace._records and steps:
+            steps.pop()()
+
+    before(monkeypatch, KeyRecords, "changing", once)
+
+
+@pytest.mark.parametrize("words", [[b"COPY", b"l", b"new"], [b"RESTORE", b"new", b"0"]], ids=["COPY", "RESTORE"])
+def test_a_list_does_not_replace_a_key_that_another_server_made_meanwhile(
+    keyspace: Keyspace, beside: Keyspace, monkeypatch: pytest.MonkeyPatch, words: list[bytes]
+) -> None:
+    """Whether the name is free was asked before the keys were this process's alone."""
+    ours = Ours(keyspace)
+    ours.run("RPUSH l a")
+    given = [*words, ours.raw(b"DUMP", b"l")] if words[0] == b"RESTORE" else words
+    first(monkeypatch, keyspace, lambda: beside.put_values(0, b"new", "string", (b"another's",)))
+    assert plain(ours.raw(*given)) in (0, b"BUSYKEY Target key name already exists.")
+    assert ours.run("GET new") == b"another's"
+
+
+def test_a_key_that_two_servers_delete_at_once_is_deleted_by_one(
+    keyspace: Keyspace, beside: Keyspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both were told that they had: who takes that for a claim on something had it twice."""
+    ours = Ours(keyspace)
+    ours.run("SET claim free")
+    first(monkeypatch, keyspace, lambda: beside.delete(0, b"claim"))
+    assert ours.run("DEL claim") == 0
+    ours.run("SET claim free")
+    assert ours.run("DEL claim") == 1
