@@ -107,7 +107,12 @@ def _shutdown(caller: Caller, words: list[bytes]) -> Reply:
         raise Failure("ERR No shutdown in progress.")
     if caller.host is None:
         raise Failure("ERR there is no server to shut down")
-    _sync(caller)
+    try:
+        _sync(caller)
+    except (DiskstreamError, OSError) as error:
+        if not options & {b"NOSAVE", b"FORCE"}:
+            raise
+        _LOG.warning("shutting down all the same: %s", error)
     caller.host.shut_down()
     return Raw(b"")
 

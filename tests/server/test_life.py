@@ -17,9 +17,10 @@ from click.testing import CliRunner
 
 import diskstream
 from diskstream.cli import main
+from diskstream.errors import StorageError
 from diskstream.server.errors import ServeError
 from diskstream.server.settings import names
-from tests.engine.children import child
+from tests.engine.children import child, until
 from tests.server.child import serve
 from tests.server.client import Client, packed, serving
 
@@ -95,6 +96,22 @@ def test_shutdown(tmp_path: Path) -> None:
         assert server.hear() == "ended"
     with diskstream.open(tmp_path / "store", create=False) as store:
         assert len(store.stream("s")) == 1
+
+
+@pytest.mark.parametrize("how", ["NOSAVE", "FORCE"])
+def test_a_disk_that_fails_keeps_no_server_from_ending_that_is_told_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """As in a Redis: without these words SHUTDOWN is refused, with them it was, too."""
+
+    def fails() -> None:
+        raise StorageError("somewhere", "flush", 5, "Input/output error")
+
+    with serving(tmp_path / "store") as server, Client.to(server) as client:
+        monkeypatch.setattr(server.keyspace, "sync", fails)
+        assert str(client.call("SHUTDOWN", "NOW")).startswith("MISCONF")
+        client.send("SHUTDOWN", "NOW", how)
+        until(lambda: server.loop.stopping)
 
 
 def test_a_server_that_ends_leaves_the_unix_socket_of_the_next_one(tmp_path: Path) -> None:
