@@ -19,7 +19,7 @@ from diskstream.errors import (
     StorageError,
 )
 
-__all__ = ["BAD_ID", "SYNTAX", "WRONG_TYPE", "c_text", "failure_of", "fault_of", "no_group", "no_key"]
+__all__ = ["BAD_ID", "SYNTAX", "WRONG_TYPE", "c_text", "failure_of", "fault_of", "no_group", "no_key", "no_memory"]
 
 # Only a server answers for what it does not know: see `fault_of`.
 _LOG = logging.getLogger("diskstream.server")
@@ -72,6 +72,11 @@ def failure_of(error: DiskstreamError | OSError, command: str) -> Failure:
     if isinstance(error, ClosedError):
         return Failure("LOADING the store is being closed or opened")
     return Failure(f"ERR {_one_line(error)}")
+
+
+def no_memory(error: MemoryError) -> Failure:
+    """What a client of a server is told where there is no memory for its command, in the word that Redis has for it."""
+    return Failure(f"OOM {_one_line(error) or 'no memory for this command'}")
 
 
 def fault_of(error: Exception, command: str) -> Failure:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from diskstream.commands.caller import Caller
-from diskstream.commands.failures import c_text, failure_of, fault_of
+from diskstream.commands.failures import c_text, failure_of, fault_of, no_memory
 from diskstream.commands.replies import ErrorReply, Failure, Reply
 from diskstream.commands.waiting import Waiting
 from diskstream.errors import DiskstreamError
@@ -112,6 +112,10 @@ def call(command: Command, caller: Caller, words: list[bytes]) -> "Reply | Waiti
         return ErrorReply(failure.text)
     except (DiskstreamError, OSError) as error:  # the latter where the directory was removed, say
         return ErrorReply(failure_of(error, command.name).text)
+    except MemoryError as error:
+        if caller.host is None:
+            raise
+        return ErrorReply(no_memory(error).text)
     except Exception as error:
         if caller.host is None:
             raise

@@ -51,7 +51,7 @@ class AckBatch:
         try:
             stream = self._keyspace.stream(self._kindred.database, runs[0].key)
             return stream.group(runs[0].group, create=False).ack_runs(runs)
-        except (Failure, DiskstreamError, OSError):
+        except (Failure, DiskstreamError, OSError, MemoryError):
             return None  # each meets its own error
 
     def _apart(self, connection: Connection, run: CommandRun) -> Reply:

@@ -62,7 +62,7 @@ class AddBatch:
         try:
             stream = self._keyspace.stream(self._database, self._key)
             replies = [stream.add_run(runs[0][1])] if len(runs) == 1 else stream.add_runs([run for _, run in runs])
-        except (Failure, DiskstreamError, OSError):
+        except (Failure, DiskstreamError, OSError, MemoryError):
             # Nothing was added, or the stream takes no more: each meets its own error.
             return [(connection, self._apart(connection, run)) for connection, run in runs]
         if replies is None:

@@ -56,7 +56,7 @@ class ReadBatch:
         try:
             stream = self._keyspace.stream(self._kindred.database, given[0][1].key)
             answers = stream.group(given[0][1].group, create=False).read_runs(readers)
-        except (Failure, DiskstreamError, OSError):
+        except (Failure, DiskstreamError, OSError, MemoryError):
             answers = None  # each meets its own error
         if answers is None:
             return [Served(connection, 0, b"", run, more=False) for connection, run in given]

@@ -43,7 +43,7 @@ class Looks:
                 reply = self._length(database, run.key) * (answered - done)
             else:
                 reply, answered = self._keyspace.stream(database, run.key).range_run(run, done)
-        except (Failure, DiskstreamError, OSError):
+        except (Failure, DiskstreamError, OSError, MemoryError):
             return None  # each meets its own error
         calls = self._keyspace.statistics.of(run.name)
         calls.calls += answered - done

@@ -175,7 +175,11 @@ class Loop:
                     if connection.closed:
                         continue
             if mask & READ:
-                commands = self._receive(connection, now)
+                try:
+                    commands = self._receive(connection, now)
+                except MemoryError as error:
+                    self.runner.close_for_memory(connection, error)
+                    continue
                 if commands:
                     arrived.append((connection, commands))
         return arrived
@@ -319,31 +323,37 @@ class Loop:
         """Those whose parser had more to say, once the commands before it have run."""
         behind, self._behind = self._behind, []
         for connection in dict.fromkeys(behind):
-            parser = connection.parser
-            if connection.backlog and not connection.held() and not connection.pending:
-                piece = bytes(connection.backlog[:_RECEIVE_BYTES])  # and no more in a turn: there are others
-                del connection.backlog[:_RECEIVE_BYTES]
-                self.runner.run([(connection, parser.feed(piece, connection.caller.user is not None))])
-                if connection.mask & READ == 0:
-                    self._settle(connection)
-            elif connection.ended and not (connection.held() or connection.pending or connection.out):
-                connection.ended = False
+            try:
+                self._look_at(connection)
+            except MemoryError as error:
+                self.runner.close_for_memory(connection, error)
+
+    def _look_at(self, connection: Connection) -> None:
+        parser = connection.parser
+        if connection.backlog and not connection.held() and not connection.pending:
+            piece = bytes(connection.backlog[:_RECEIVE_BYTES])  # and no more in a turn: there are others
+            del connection.backlog[:_RECEIVE_BYTES]
+            self.runner.run([(connection, parser.feed(piece, connection.caller.user is not None))])
+            if connection.mask & READ == 0:
                 self._settle(connection)
-            # Its size may depend on what ran just now, or is kept to be run.
-            while parser.held_back and not (connection.held() or connection.pending):
-                self.runner.run([(connection, parser.feed(b"", connection.caller.user is not None))])
-            if connection.closed or connection.closing:  # after QUIT, what follows is nobody's
-                continue
-            if parser.limit_passed:
-                self._close_over_limit(connection)
-            elif parser.error is not None and (connection.held() or connection.pending):
-                self._behind.append(connection)  # what came before it is answered first
-            elif parser.error is not None:
-                self._counts.protocol_errors += 1
-                connection.replies.append(ErrorReply(parser.error))
-                self.end(connection)
-            elif parser.held_back or connection.backlog or connection.ended:
-                self._behind.append(connection)
+        elif connection.ended and not (connection.held() or connection.pending or connection.out):
+            connection.ended = False
+            self._settle(connection)
+        # Its size may depend on what ran just now, or is kept to be run.
+        while parser.held_back and not (connection.held() or connection.pending):
+            self.runner.run([(connection, parser.feed(b"", connection.caller.user is not None))])
+        if connection.closed or connection.closing:  # after QUIT, what follows is nobody's
+            return
+        if parser.limit_passed:
+            self._close_over_limit(connection)
+        elif parser.error is not None and (connection.held() or connection.pending):
+            self._behind.append(connection)  # what came before it is answered first
+        elif parser.error is not None:
+            self._counts.protocol_errors += 1
+            connection.replies.append(ErrorReply(parser.error))
+            self.end(connection)
+        elif parser.held_back or connection.backlog or connection.ended:
+            self._behind.append(connection)
 
     def _close_over_limit(self, connection: Connection) -> None:
         self._counts.query_limit += 1
@@ -387,6 +397,9 @@ class Loop:
             sent = connection.flush()
         except OSError:
             self.close(connection)
+            return
+        except MemoryError as error:
+            self.runner.close_for_memory(connection, error)
             return
         if sent:
             self._counts.bytes_out += sent

@@ -101,9 +101,17 @@ class Runner:
             # Whose wait has just ended goes on in `run_resumed`, with what it sent before.
             if connection.held() or connection.pending:
                 self._keep(connection, commands)
-            else:
+                continue
+            try:
                 self._run_all(connection, commands)
+            except MemoryError as error:
+                self.close_for_memory(connection, error)
         self._run_batches()
+
+    def close_for_memory(self, connection: Connection, error: MemoryError) -> None:
+        """Closes whose request or reply there is no memory for: the others are served on."""
+        _LOG.warning("closing %s: %s", connection, str(error) or "there is no memory for its request or reply")
+        self._close(connection)
 
     def _run_all(self, connection: Connection, commands: Commands) -> None:
         """Runs the commands of one connection, until it must wait."""
@@ -325,7 +333,11 @@ class Runner:
         elif kind is list or kind is tuple or kind is Map:
             connection.reply_bytes += _LARGE_BYTES + 1  # how large it is shows when it is encoded
         if connection.reply_bytes > _LARGE_BYTES:
-            connection.encode()
+            try:
+                connection.encode()
+            except MemoryError as error:
+                self.close_for_memory(connection, error)
+                return
             if len(connection.out) > SOFT_OUT_BYTES:
                 self._send_early(connection)
 
@@ -351,6 +363,9 @@ class Runner:
             self._counts.bytes_out += connection.flush()
         except OSError:
             self._close(connection)
+            return
+        except MemoryError as error:
+            self.close_for_memory(connection, error)
             return
         connection.clogged = len(connection.out) > SOFT_OUT_BYTES
 

@@ -255,7 +255,7 @@ class Server:
             return
         try:
             self.keyspace.reopen()
-        except (DiskstreamError, OSError) as error:
+        except (DiskstreamError, OSError, MemoryError) as error:
             _LOG.error("could not open the stores anew: %s; tried again in a second", error)  # expected
             return
         runner.poisoned = False
@@ -269,7 +269,7 @@ class Server:
             return later
         try:
             expired = self.keyspace.expire_due(seconds=_SWEEP_S)
-        except (DiskstreamError, OSError) as error:  # on a full disk, say: nothing is wrong with the stores for that
+        except (DiskstreamError, OSError, MemoryError) as error:  # of a full disk: the stores are well
             runner.poisoned = runner.poisoned or isinstance(error, PoisonedError)
             _LOG.error("could not remove what has expired: %s; tried again in a second", error)  # expected
             return later

@@ -20,6 +20,18 @@ def serve(path: str, fsync: str) -> None:
     say("ended")
 
 
+def short_of_memory(path: str, spare_bytes: int) -> None:
+    """Serves with so many bytes to spare until SIGTERM; says its port, and that it has ended."""
+    with Server(ServerSettings(dir=path, port=0, bind=("127.0.0.1",))) as server, server.signals():
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + int(spare_bytes), most))
+        say(server.port)
+        server.run()
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    say("ended")
+
+
 def few_descriptors(path: str) -> None:
     """Serves with 40 descriptors left of 512; says its port, and once they are all taken."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use crate::error::{Error, Result};
+use crate::error::{make_room, Error, Result};
 use crate::id::Id;
 use crate::id_run::IdRun;
-use crate::wire::put_start;
+use crate::wire::{put_start, MOST_AT_ONCE};
 
 /// The field names of an entry, in order; a name may stand twice.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -59,6 +59,9 @@ impl Column {
     /// Adds the first `length` of `bytes` as a value.
     #[inline]
     fn push(&mut self, bytes: &[u8], length: usize) -> Result<()> {
+        if self.data.capacity() - self.data.len() < length + MOST_AT_ONCE {
+            make_room(&mut self.data, length + MOST_AT_ONCE, "entries")?;
+        }
         if !put_start(&mut self.data, bytes, length) {
             return Err(Error::Invalid("a value past its row"));
         }
@@ -269,7 +272,10 @@ impl BlockBuilder {
         let number = self.intern(table.shape.clone());
         let values: Vec<&[u8]> = table.columns.iter().map(|column| column.get(at).unwrap_or(&[])).collect();
         let lengths: Vec<usize> = values.iter().map(|value| value.len()).collect();
-        self.push(id, number, &lengths, &values.concat())
+        let mut together = Vec::new();
+        make_room(&mut together, lengths.iter().sum(), "an entry")?;
+        values.iter().for_each(|value| together.extend_from_slice(value));
+        self.push(id, number, &lengths, &together)
     }
 
     pub fn len(&self) -> usize {

@@ -11,6 +11,7 @@
 
 use std::mem;
 
+use crate::error;
 use crate::resp_inline;
 
 /// A line (an inline request, or a number) has at most so many bytes before its end.
@@ -231,15 +232,21 @@ impl Parser {
     ///
     /// A request that only someone authenticated may send is held back where others come before it, as one of them may
     /// be the AUTH: once they were run, the next call, with no data if there is none, looks at it again.
-    pub fn feed<F: FnMut(&[&[u8]])>(&mut self, data: &[u8], authenticated: bool, mut each: F) {
+    ///
+    /// # Errors
+    /// There is no memory for a request; then nothing comes any more, as where the limit was passed.
+    pub fn feed<F: FnMut(&[&[u8]])>(&mut self, data: &[u8], authenticated: bool, mut each: F) -> error::Result<()> {
         self.held_back = false;
         if self.error.is_some() || self.limit_passed {
-            return;
+            return Ok(());
         }
         if self.buffer.is_empty() {
             let used = self.take(data, authenticated, &mut each);
-            self.buffer.extend_from_slice(data.get(used..).unwrap_or_default());
+            let rest = data.get(used..).unwrap_or_default();
+            self.make_room(rest.len())?;
+            self.buffer.extend_from_slice(rest);
         } else {
+            self.make_room(data.len())?;
             let mut buffer = mem::take(&mut self.buffer);
             buffer.extend_from_slice(data);
             let used = self.take(&buffer, authenticated, &mut each);
@@ -258,6 +265,16 @@ impl Parser {
         if ended || (self.buffer.is_empty() && self.buffer.capacity() > KEPT_BYTES) {
             self.buffer = Vec::new();
         }
+        Ok(())
+    }
+
+    /// Makes room for so many more bytes of the request under way; where there is none, that ends the client alone.
+    fn make_room(&mut self, more_bytes: usize) -> error::Result<()> {
+        let made = error::make_room(&mut self.buffer, more_bytes, "a request");
+        if made.is_err() {
+            (self.buffer, self.limit_passed) = (Vec::new(), true);
+        }
+        made
     }
 
     /// Takes whole requests. Returns the bytes that they had.

@@ -1,7 +1,12 @@
 //! Values as RESP writes them: what a client reads.
 
 use crate::block::Block;
+use crate::error::{make_room, Result};
 use crate::id::Id;
+
+/// What a bulk string takes beside its bytes, at most; what an entry takes beside its fields.
+pub const BESIDE_BULK_BYTES: usize = 25;
+const BESIDE_FIELDS_BYTES: usize = 128;
 
 /// Digits of a number of 64 bits, from the back of a buffer.
 struct Digits {
@@ -178,16 +183,25 @@ pub fn put_ids(out: &mut Vec<u8>, first: Id, count: u32) {
 }
 
 /// An entry: its ID and its fields, names and values in turn.
+///
+/// # Errors
+/// There is no memory for it.
 #[inline]
-pub fn put_entry(out: &mut Vec<u8>, block: &Block, row: usize) {
+pub fn put_entry(out: &mut Vec<u8>, block: &Block, row: usize) -> Result<()> {
+    let fields: usize = block.pairs(row).map(|(name, value)| name.len() + value.len() + 2 * BESIDE_BULK_BYTES).sum();
+    make_room(out, fields + BESIDE_FIELDS_BYTES, "a reply")?;
     put_array(out, 2);
     put_id(out, block.id(row).unwrap_or_default());
-    let Some((table, at)) = block.place(row) else { return put_array(out, 0) };
+    let Some((table, at)) = block.place(row) else {
+        put_array(out, 0);
+        return Ok(());
+    };
     put_array(out, table.columns.len().min(table.shape.names.len()) * 2);
     for (name, column) in table.shape.names.iter().zip(&table.columns) {
         put_bulk(out, name);
         put_bulk(out, column.get(at).unwrap_or_default());
     }
+    Ok(())
 }
 
 /// An entry that is gone: its ID, and no array.
@@ -260,7 +274,7 @@ mod tests {
         builder.push(Id::new(5, 3), shape, &[1, 0], b"x").unwrap();
         let block = builder.finish();
         let expected = "*2\r\n$3\r\n5-3\r\n*4\r\n$1\r\na\r\n$1\r\nx\r\n$2\r\nbc\r\n$0\r\n\r\n";
-        assert_eq!(written(|out| put_entry(out, &block, 0)), expected);
+        assert_eq!(written(|out| put_entry(out, &block, 0).unwrap()), expected);
         assert_eq!(written(|out| put_gone(out, Id::new(5, 3), false)), "*2\r\n$3\r\n5-3\r\n*-1\r\n");
         assert_eq!(written(|out| put_ids(out, Id::new(7, 9), 2)), "$3\r\n7-9\r\n$4\r\n7-10\r\n");
     }

@@ -7,7 +7,7 @@ const LIMITS: Limits = Limits { bulk_bytes: 512 << 20, query_bytes: 1 << 30 };
 
 fn fed(parser: &mut Parser, data: &[u8], authenticated: bool) -> Vec<Command> {
     let mut found = Vec::new();
-    parser.feed(data, authenticated, |words| found.push(words.iter().map(|word| word.to_vec()).collect()));
+    parser.feed(data, authenticated, |words| found.push(words.iter().map(|word| word.to_vec()).collect())).unwrap();
     found
 }
 

@@ -149,11 +149,14 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
+/// So many bytes [`put_start`] may move for a value that is shorter.
+pub(crate) const MOST_AT_ONCE: usize = 16;
+
 /// Appends the first `length` of `bytes`; false where there are not so many. Most values are short: sixteen bytes are
 /// moved at once, of which too many are taken back, where a copy of just so many would be a call.
 #[inline]
 pub(crate) fn put_start(out: &mut Vec<u8>, bytes: &[u8], length: usize) -> bool {
-    if let (true, Some(chunk)) = (length <= 16, bytes.first_chunk::<16>()) {
+    if let (true, Some(chunk)) = (length <= MOST_AT_ONCE, bytes.first_chunk::<MOST_AT_ONCE>()) {
         let end = out.len() + length;
         out.extend_from_slice(chunk);
         out.truncate(end);

@@ -25,12 +25,12 @@ fn commands(pieces: &[&[u8]], limits: Limits, authenticated: bool) -> (Vec<Words
     let mut found = Vec::new();
     let mut came = 0;
     for piece in pieces {
-        parser.feed(piece, authenticated, |words| found.push(owned(words)));
+        parser.feed(piece, authenticated, |words| found.push(owned(words))).unwrap();
         came += piece.len();
         assert!(parser.buffered_bytes() <= came);
         while parser.held_back() {
             let before = found.len();
-            parser.feed(&[], authenticated, |words| found.push(owned(words)));
+            parser.feed(&[], authenticated, |words| found.push(owned(words))).unwrap();
             assert!(found.len() > before || !parser.held_back());
         }
     }
@@ -161,7 +161,7 @@ pub fn replies(data: &[u8]) {
         // As our own server would send them, they are taken the same way.
         let mut sent = Vec::new();
         put_array(&mut sent, block.len());
-        (0..block.len()).for_each(|row| put_entry(&mut sent, &block, row));
+        (0..block.len()).for_each(|row| put_entry(&mut sent, &block, row).unwrap());
         let (again, _, None, 0) = taken(&[&sent], MAX_ROWS_BYTES) else { panic!("our own reply is refused") };
         assert_eq!(again.iter().map(|packed| packed.rows).sum::<u32>(), packed.rows);
         assert!(!plain(&block).is_empty());

@@ -7,6 +7,7 @@ use diskstream_core::resp_runs::{self, Run};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
+use crate::bytes::bytes_of;
 use crate::errors;
 use crate::id::EntryId;
 use crate::packing::PackedRows;
@@ -56,10 +57,10 @@ impl AddRun {
         let commands = PyList::empty(py);
         let mut kept = Ok(());
         let unpacked = resp_runs::unpack(&self.rows.get().packed, |fields| {
-            let words = [name.clone(), key.clone(), id.clone()].into_iter();
-            let words: Vec<_> = words.chain(fields.map(|word| PyBytes::new(py, word))).collect();
+            let words = [name.clone(), key.clone(), id.clone()].into_iter().map(Ok);
+            let words = words.chain(fields.map(|word| bytes_of(py, word))).collect::<PyResult<Vec<_>>>();
             if kept.is_ok() {
-                kept = PyList::new(py, words).and_then(|words| commands.append(words));
+                kept = words.and_then(|words| PyList::new(py, words)).and_then(|words| commands.append(words));
             }
         });
         unpacked.map_err(|error| errors::core(py, "", error))?;

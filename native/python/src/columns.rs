@@ -4,6 +4,7 @@ use diskstream_core::columns::{Columns, Duplicates, MAX_FIELDS};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::bytes::bytes_of;
 use crate::entry::Block;
 use crate::errors;
 
@@ -96,7 +97,7 @@ impl ColumnBatch {
                 Ok((
                     PyBytes::new(py, &field.name),
                     words(py, &field.offsets, i32::to_le_bytes)?,
-                    PyBytes::new(py, &field.data),
+                    bytes_of(py, &field.data)?,
                     field.validity.as_ref().map(|bits| PyBytes::new(py, bits)),
                     field.nulls,
                 ))

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
 use crate::entry::Block;
+use crate::errors;
 use crate::id::EntryId;
 
 /// Commands that follow one another: XLEN, XRANGE, XACK for one group, XREADGROUP of one consumer.
@@ -146,7 +147,7 @@ impl Block {
         for block in blocks.iter() {
             let block = block.cast_exact::<Block>()?.get();
             for row in (block.from..block.to).filter(|row| block.is_live(*row)).take(left) {
-                wire::put_entry(&mut entries, &block.block, row);
+                wire::put_entry(&mut entries, &block.block, row).map_err(|error| errors::core(py, "", error))?;
                 left -= 1;
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use diskstream_core::commits::Part;
-use diskstream_core::error::Error;
+use diskstream_core::error::{make_room, Error};
 use diskstream_core::frame::{self, FrameHeader, FrameSpec, Kind, FLAG_RECORDS, FRAME_HEADER_BYTES, MAX_PAYLOAD_BYTES};
 use diskstream_core::group_ops::{put_commit, Op};
 use diskstream_core::id::Id;
@@ -189,7 +189,9 @@ impl Writer<'_> {
             put_commit(&mut records, &part, batch.now_ms);
         }
         let length = (records.len() as u32).to_le_bytes();
-        let payload = [batch.payload, &records, &length].concat();
+        let mut payload = Vec::new();
+        make_room(&mut payload, batch.payload.len() + records.len() + length.len(), "a frame")?;
+        [batch.payload, &records, &length].iter().for_each(|part| payload.extend_from_slice(part));
         if payload.len() > MAX_PAYLOAD_BYTES {
             let (limit, found) = (MAX_PAYLOAD_BYTES as u64, payload.len() as u64);
             return Err(Error::Limit { what: "batch", limit, found }.into());
@@ -239,6 +241,7 @@ impl Writer<'_> {
         };
         let mut scratch = std::mem::take(&mut active.scratch);
         scratch.clear();
+        make_room(&mut scratch, need as usize, "a frame")?;
         let link = frame::encode(&mut scratch, &spec, payload);
         let written = self.write(active, at, &scratch);
         active.scratch = if scratch.capacity() > 1 << 20 { Vec::new() } else { scratch };

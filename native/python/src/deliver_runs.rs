@@ -3,15 +3,17 @@
 
 use std::collections::HashSet;
 
+use diskstream_core::error::Result;
 use diskstream_core::id::Id;
 use diskstream_core::resp_reply as wire;
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyBytes};
 
+use crate::bytes::bytes_of;
 use crate::command_run::CommandRun;
 use crate::deliver::{Delivered, Found};
 use crate::entry::Block;
-use crate::errors::reason;
+use crate::errors::{self, reason};
 use crate::id::parse;
 use crate::log::Log;
 
@@ -58,7 +60,7 @@ impl Shares {
 }
 
 /// Replies to reads of `key` that end behind these rows; the first begins at `from`.
-fn replies(key: &[u8], found: &Found, mut from: usize, ends: &[usize], resp3: bool) -> Vec<u8> {
+fn replies(key: &[u8], found: &Found, mut from: usize, ends: &[usize], resp3: bool) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     for end in ends {
         let rows = found.rows.get(from..*end).unwrap_or_default();
@@ -71,11 +73,11 @@ fn replies(key: &[u8], found: &Found, mut from: usize, ends: &[usize], resp3: bo
         wire::put_bulk(&mut out, key);
         wire::put_array(&mut out, rows.len());
         for (block, row, _) in rows {
-            wire::put_entry(&mut out, block, *row as usize);
+            wire::put_entry(&mut out, block, *row as usize)?;
         }
         from = *end;
     }
-    out
+    Ok(out)
 }
 
 #[pymethods]
@@ -119,6 +121,15 @@ impl Log {
             },
         };
         let shares = Shares::of(&readers, &found, !found.cut && found.rows.len() < limit);
+        // Before anything is given out: for what they hold there may be no memory.
+        let mut from = 0;
+        let mut answers = Vec::with_capacity(readers.len());
+        for ((_, run, resp3), ends) in readers.iter().zip(&shares.ends) {
+            let reply = replies(run.key_bytes(), &found, from, ends, *resp3);
+            let reply = reply.map_err(|error| errors::core(py, "", error))?;
+            answers.push((ends.len(), bytes_of(py, &reply)?));
+            from = ends.last().copied().unwrap_or(from);
+        }
         let given = shares.ends.iter().flatten().last().copied().unwrap_or(0);
         if given > 0 {
             let ids: Vec<Id> = found.rows.iter().take(given).map(|(_, _, id)| *id).collect();
@@ -144,12 +155,6 @@ impl Log {
             if code != 0 {
                 return refuse(code);
             }
-        }
-        let mut from = 0;
-        let mut answers = Vec::with_capacity(readers.len());
-        for ((_, run, resp3), ends) in readers.iter().zip(&shares.ends) {
-            answers.push((ends.len(), PyBytes::new(py, &replies(run.key_bytes(), &found, from, ends, *resp3))));
-            from = ends.last().copied().unwrap_or(from);
         }
         Ok((0, answers, shares.cut))
     }

@@ -8,9 +8,10 @@ use diskstream_core::id::Id;
 use diskstream_core::state::SegmentMeta;
 use pyo3::exceptions::{PyIndexError, PyKeyError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
 use crate::args::name_bytes;
+use crate::bytes::{bytes_of, text_of};
 use crate::id::{parse, EntryId};
 use crate::ranging::{held_once, Shelf};
 
@@ -95,13 +96,9 @@ impl Entry {
 
     fn present<'py>(&self, py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         if self.is_text() {
-            return match std::str::from_utf8(bytes) {
-                Ok(text) => Ok(PyString::new(py, text).into_any()),
-                // Python's own error, which says where.
-                Err(_) => PyBytes::new(py, bytes).call_method0("decode"),
-            };
+            return text_of(py, bytes);
         }
-        Ok(PyBytes::new(py, bytes).into_any())
+        Ok(bytes_of(py, bytes)?.into_any())
     }
 }
 
@@ -192,7 +189,7 @@ impl Entry {
         let restore = py.import("diskstream._native")?.getattr("restore_entry")?;
         let pairs = PyList::empty(py);
         for (name, value) in self.all_pairs() {
-            pairs.append((PyBytes::new(py, name), PyBytes::new(py, value)))?;
+            pairs.append((bytes_of(py, name)?, bytes_of(py, value)?))?;
         }
         let arguments = (self.id(), pairs, self.is_text());
         Ok((restore, arguments.into_pyobject(py)?))

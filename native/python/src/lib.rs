@@ -4,6 +4,7 @@
 mod add_run;
 mod args;
 mod audit;
+mod bytes;
 mod columns;
 mod command_run;
 mod commit;

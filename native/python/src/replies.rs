@@ -2,11 +2,14 @@
 
 use std::cell::RefCell;
 
+use diskstream_core::block::Block;
+use diskstream_core::error;
 use diskstream_core::resp_reply as wire;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
 
+use crate::bytes::bytes_of;
 use crate::delivery::Delivery;
 use crate::entry::Entry;
 use crate::errors;
@@ -43,10 +46,10 @@ struct Writer<'a, 'py> {
 impl<'py> Writer<'_, 'py> {
     fn value(&mut self, value: &Bound<'py, PyAny>, depth: usize) -> PyResult<()> {
         if let Ok(bytes) = value.cast_exact::<PyBytes>() {
-            wire::put_bulk(&mut self.out, bytes.as_bytes());
+            self.bulk(bytes.as_bytes())?;
         } else if let Ok(entry) = value.cast_exact::<Entry>() {
             let (block, row) = entry.get().place();
-            wire::put_entry(&mut self.out, block, row);
+            self.entry(block, row)?;
         } else if let Ok(id) = value.cast_exact::<EntryId>() {
             wire::put_id(&mut self.out, id.get().id());
         } else if value.cast_exact::<PyInt>().is_ok() {
@@ -70,8 +73,7 @@ impl<'py> Writer<'_, 'py> {
         let (py, kind) = (self.py, value.get_type());
         if let Ok(entry) = value.cast::<Entry>() {
             let (block, row) = entry.get().place();
-            wire::put_entry(&mut self.out, block, row);
-            return Ok(());
+            return self.entry(block, row);
         }
         let is = |class: &Py<PyType>| kind.is(class.bind(py));
         if is(&self.types.status) {
@@ -82,7 +84,9 @@ impl<'py> Writer<'_, 'py> {
             wire::put_simple(&mut self.out, b'-', text.cast::<PyBytes>()?.as_bytes());
         } else if is(&self.types.raw) {
             let data = value.getattr(intern!(py, "data"))?;
-            self.out.extend_from_slice(data.cast::<PyBytes>()?.as_bytes());
+            let data = data.cast::<PyBytes>()?.as_bytes();
+            self.make_room(data.len())?;
+            self.out.extend_from_slice(data);
         } else if is(&self.types.map) {
             self.map(&value.getattr(intern!(py, "pairs"))?, depth)?;
         } else if is(&self.types.nil_array) {
@@ -100,7 +104,7 @@ impl<'py> Writer<'_, 'py> {
         } else if let Ok(text) = value.cast::<PyString>() {
             self.text(text)?;
         } else if let Ok(bytes) = value.cast::<PyBytes>() {
-            wire::put_bulk(&mut self.out, bytes.as_bytes());
+            self.bulk(bytes.as_bytes())?;
         } else if value.cast::<PyInt>().is_ok() {
             self.int(value)?;
         } else {
@@ -108,6 +112,20 @@ impl<'py> Writer<'_, 'py> {
             return Err(errors::wrong_type(py, &text));
         }
         Ok(())
+    }
+
+    fn make_room(&mut self, more_bytes: usize) -> PyResult<()> {
+        error::make_room(&mut self.out, more_bytes, "a reply").map_err(|error| errors::core(self.py, "", error))
+    }
+
+    fn bulk(&mut self, bytes: &[u8]) -> PyResult<()> {
+        self.make_room(bytes.len() + wire::BESIDE_BULK_BYTES)?;
+        wire::put_bulk(&mut self.out, bytes);
+        Ok(())
+    }
+
+    fn entry(&mut self, block: &Block, row: usize) -> PyResult<()> {
+        wire::put_entry(&mut self.out, block, row).map_err(|error| errors::core(self.py, "", error))
     }
 
     fn deeper(&self, depth: usize) -> PyResult<()> {
@@ -130,13 +148,11 @@ impl<'py> Writer<'_, 'py> {
 
     fn text(&mut self, text: &Bound<'py, PyString>) -> PyResult<()> {
         if let Ok(text) = text.to_str() {
-            wire::put_bulk(&mut self.out, text.as_bytes());
-            return Ok(());
+            return self.bulk(text.as_bytes());
         }
         // Bytes that were no text when they became it (a name of a file, say): as they were.
         let bytes = text.call_method1(intern!(self.py, "encode"), ("utf-8", "surrogateescape"))?;
-        wire::put_bulk(&mut self.out, bytes.cast::<PyBytes>()?.as_bytes());
-        Ok(())
+        self.bulk(bytes.cast::<PyBytes>()?.as_bytes())
     }
 
     fn map(&mut self, pairs: &Bound<'py, PyAny>, depth: usize) -> PyResult<()> {
@@ -156,7 +172,7 @@ impl<'py> Writer<'_, 'py> {
         if gone {
             wire::put_gone(&mut self.out, block.id(row).unwrap_or_default(), self.resp3);
         } else {
-            wire::put_entry(&mut self.out, block, row);
+            self.entry(block, row)?;
         }
         Ok(())
     }
@@ -180,7 +196,7 @@ impl ReplyEncoder {
         let mut writer = Writer { py, types: self, out: SCRATCH.take(), resp3 };
         writer.out.clear();
         let written = replies.iter().try_for_each(|reply| writer.value(&reply, 0));
-        let encoded = written.map(|()| PyBytes::new(py, &writer.out));
+        let encoded = written.and_then(|()| bytes_of(py, &writer.out));
         if writer.out.capacity() <= KEPT_BYTES {
             SCRATCH.set(writer.out);
         }

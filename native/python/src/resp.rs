@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
 use crate::add_run::AddRun;
+use crate::bytes::bytes_of;
 use crate::command_run::CommandRun;
 use crate::errors;
 
@@ -68,7 +69,8 @@ impl<'py> Commands<'py> {
                 return Ok(());
             }
         }
-        self.found.append(PyList::new(py, words.iter().map(|word| PyBytes::new(py, word)))?)
+        let words = words.iter().map(|word| bytes_of(py, word)).collect::<PyResult<Vec<_>>>()?;
+        self.found.append(PyList::new(py, words)?)
     }
 
     fn finish(mut self) -> PyResult<Bound<'py, PyList>> {
@@ -96,11 +98,12 @@ impl RequestParser {
         let runs = self.runs.then(|| (Runs::new(MAX_ROWS_BYTES), CommandRuns::default()));
         let mut commands = Commands { found: PyList::empty(py), runs };
         let mut kept = Ok(());
-        self.parser.feed(data, authenticated, |words| {
+        let fed = self.parser.feed(data, authenticated, |words| {
             if kept.is_ok() {
                 kept = commands.add(words);
             }
         });
+        fed.map_err(|error| errors::core(py, "", error))?;
         kept.and_then(|()| commands.finish())
     }
 }

@@ -18,6 +18,7 @@ use diskstream_sys::{io as sys_io, map::Map};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::bytes::bytes_of;
 use crate::columns::ColumnBatch;
 use crate::entry::{Block, Entry};
 use crate::errors::{self, failure, Failure};
@@ -416,14 +417,14 @@ impl SealedSegment {
     /// The copy of the successor's snapshot frame, checked; empty where there is none.
     fn snapshot_copy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let copy = read_copy(&self.file, &self.footer).map_err(|error| self.fail(py, error))?;
-        Ok(PyBytes::new(py, &copy))
+        bytes_of(py, &copy)
     }
 
     /// The same of a file whose stream's uuid is not known, because the log that has it is damaged.
     #[staticmethod]
     fn copy_of<'py>(py: Python<'py>, fd: RawFd, path: &str) -> PyResult<Bound<'py, PyBytes>> {
         let copy = SealedSegment::open(fd, false).and_then(|(file, footer, _)| read_copy(&file, &footer));
-        copy.map(|copy| PyBytes::new(py, &copy)).map_err(|error| failure(py, path, error))
+        bytes_of(py, &copy.map_err(|error| failure(py, path, error))?)
     }
 
     #[getter]

@@ -11,6 +11,7 @@ use diskstream_core::sparse::{self, IndexRow};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::bytes::bytes_of;
 use crate::entry::Block;
 use crate::errors;
 
@@ -142,7 +143,8 @@ impl Sealer {
                 Ok(if building.out.len() >= 1 << 20 { building.hand_out() } else { Vec::new() })
             })
         });
-        out.map(|bytes| PyBytes::new(py, &bytes)).map_err(|error| errors::core(py, "", error))
+        let out = out.map_err(|error| errors::core(py, "", error))?;
+        bytes_of(py, &out)
     }
 
     /// Ends the segment: the last nodes, the copy of the snapshot frame, index and footer.
@@ -179,7 +181,8 @@ impl Sealer {
                 Ok(building.hand_out())
             })
         });
-        out.map(|bytes| PyBytes::new(py, &bytes)).map_err(|error| errors::core(py, "", error))
+        let out = out.map_err(|error| errors::core(py, "", error))?;
+        bytes_of(py, &out)
     }
 
     #[getter]
