@@ -1,5 +1,6 @@
 """Prometheus: what the server counts, in the text format, on a port of its own."""
 
+import contextlib
 import dataclasses
 import socket
 import threading
@@ -50,8 +51,10 @@ def as_text(counts: Counts, gauges: Iterable[Gauge]) -> str:
     return "\n".join(lines) + "\n"
 
 
-# Scrapers at the same time: each has a thread. Who says nothing is closed after `_Handler.timeout`.
+# Scrapers at the same time: each has a thread. Who says nothing is closed after `_Handler.timeout`, and who says a byte
+# now and then, or reads one, after this long: else a few of them would keep Prometheus out.
 MAX_SCRAPERS = 16
+_LONGEST_S = 10.0
 # Who cannot be accepted, for want of descriptors, stays ready to be: the thread rests, or it would do nothing else.
 _REST_S = 0.1
 
@@ -63,6 +66,7 @@ class _Endpoint(ThreadingHTTPServer):
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
         self._free = threading.BoundedSemaphore(MAX_SCRAPERS)
+        self._since: dict[socket.socket, float] = {}
         super().__init__(address, handler)
 
     def get_request(self) -> tuple[socket.socket, Any]:
@@ -78,10 +82,11 @@ class _Endpoint(ThreadingHTTPServer):
         if not self._free.acquire(blocking=False):
             self.shutdown_request(request)
             return
+        self._since[request] = time.monotonic()
         try:
             super().process_request(request, client_address)
-        except RuntimeError:  # no more threads: the server's own affairs go first
-            self._free.release()
+        except (RuntimeError, MemoryError):  # no more threads: the server's own affairs go first
+            self._ended(request)
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
@@ -89,7 +94,19 @@ class _Endpoint(ThreadingHTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._free.release()
+            self._ended(request)
+
+    def _ended(self, request: socket.socket) -> None:
+        self._since.pop(request, None)
+        self._free.release()
+
+    def service_actions(self) -> None:
+        """Ends those that take too long; `serve_forever` calls it twice a second."""
+        now = time.monotonic()
+        for request, since in list(self._since.items()):
+            if now - since > _LONGEST_S:
+                with contextlib.suppress(OSError):  # it ended just now
+                    request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Says nothing: that somebody went away, or spoke no HTTP, is no news either."""

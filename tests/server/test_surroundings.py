@@ -1,5 +1,6 @@
 """What a server's surroundings do to it: the kernel's limits, sockets of others, descriptors that are all taken."""
 
+import contextlib
 import errno
 import logging
 import os
@@ -10,11 +11,12 @@ from typing import NoReturn
 
 import pytest
 
+from diskstream.server import metrics
 from diskstream.server.errors import ServeError
 from diskstream.server.listeners import open_listeners
 from diskstream.server.metrics import MetricsEndpoint
 from diskstream.server.settings import ServerSettings, from_words
-from tests.engine.children import child
+from tests.engine.children import child, until
 from tests.server.child import serve
 from tests.server.client import Client, packed, serving
 from tests.server.turns import Turns
@@ -104,6 +106,28 @@ def test_without_descriptors_the_thread_of_the_metrics_rests(monkeypatch: pytest
         assert rests == [0.1]
     finally:
         endpoint.stop()
+
+
+def test_scrapers_that_never_come_to_an_end_keep_no_other_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as have a thread, who said a byte each few seconds, were never closed."""
+    endpoint = MetricsEndpoint("127.0.0.1", 0, lambda: "measured 1\n")
+    with contextlib.ExitStack() as held:
+        held.callback(endpoint.stop)
+        address = "127.0.0.1", endpoint.port
+        slow = [held.enter_context(socket.create_connection(address)) for _ in range(metrics.MAX_SCRAPERS)]
+
+        def is_let_in() -> bool:
+            for each in slow:
+                with contextlib.suppress(OSError):
+                    each.send(b"G")
+            with socket.create_connection(address) as scraper, contextlib.suppress(OSError):
+                scraper.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+                return b"measured 1" in scraper.makefile("rb").read()
+            return False
+
+        assert not is_let_in()
+        monkeypatch.setattr(metrics, "_LONGEST_S", 0.0)
+        until(is_let_in)
 
 
 def test_what_follows_a_quit_is_nobodys(tmp_path: Path) -> None:
