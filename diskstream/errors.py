@@ -433,6 +433,9 @@ _LIMITS = {
     _errno.EFBIG: (
         "this process, or the file system, may have no larger files: ulimit -f says (LimitFSIZE= in a unit of systemd)"
     ),
+    _errno.EAGAIN: (
+        "this user, or this container, may have no more threads: ulimit -u says (TasksMax= in a unit of systemd)"
+    ),
     _errno.EMFILE: _NO_MORE_OPEN,
     _errno.ENFILE: _NO_MORE_OPEN,
     _errno.ENOMEM: "this process may have no more memory: ulimit -v says (LimitAS= in a unit of systemd)",

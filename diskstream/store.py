@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import difflib
+import errno
 import fnmatch
 import os
 import sys
@@ -299,6 +300,7 @@ class Store(Naming, Upkeep):
                             if self._is_lease:
                                 lease.check(self.path)  # of a lease nothing goes but all of it
                             return None
+                        self._begun_keeper()  # where there can be none, no stream is left empty
                         made = self._create(name)
                     log = self._open_log(name, where, made=made)
                     if not is_there and self._windows_of_new is not None:
@@ -343,8 +345,10 @@ class Store(Naming, Upkeep):
             self._keeper = Keeper(self._logs.all, self.options.interval_ms, seals=seals, notice=self._retainer.notice)
         try:
             self._keeper.begin()
-        except BaseException:
+        except BaseException as error:
             self._keeper = None
+            if isinstance(error, RuntimeError):  # there are too many threads
+                raise storage_error(str(self.path), "start a thread for", errno.EAGAIN, str(error)) from error
             raise
         return self._keeper
 

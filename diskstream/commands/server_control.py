@@ -73,7 +73,11 @@ def _rewrite(caller: Caller, _words: list[bytes]) -> Reply:
     if caller.host is None:
         compact()
     else:
-        threading.Thread(target=compact, name="diskstream compaction", daemon=True).start()
+        try:
+            threading.Thread(target=compact, name="diskstream compaction", daemon=True).start()
+        except RuntimeError as error:  # there are too many: the next one may find a place
+            keyspace.compacting.release()
+            raise Failure(f"ERR could not start a thread for the compaction: {error}") from error
     return Status(b"Background append only file rewriting started")
 
 

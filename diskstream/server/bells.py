@@ -149,10 +149,14 @@ class Bells:
         self._forget_records()
 
     def listen(self) -> None:
-        """Lets the thread listen until a bell rings."""
+        """Lets the thread listen until a bell rings. Where there can be none the loop goes on looking by itself."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="diskstream bells", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="diskstream bells", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # there are too many: the next look begins it
+                return
+            self._thread = thread
         self.listening = True
         self._listen.set()
 

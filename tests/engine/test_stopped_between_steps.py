@@ -375,7 +375,7 @@ def test_a_stream_that_nobody_looks_after_takes_nothing_and_is_tried_again(
 
     with diskstream.open(tmp_path / "s", fsync="everysec") as store:
         monkeypatch.setattr(threading.Thread, "start", start)
-        with pytest.raises(RuntimeError, match="new thread"):
+        with pytest.raises(StorageError, match=r"could not start a thread for .*new thread"):
             store.stream("x").add({"n": "1"})
         monkeypatch.undo()
         for thread in begun:

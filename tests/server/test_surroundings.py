@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import socket
+import threading
 from pathlib import Path
 from typing import NoReturn
 
@@ -18,7 +19,7 @@ from diskstream.server.metrics import MetricsEndpoint
 from diskstream.server.settings import ServerSettings, from_words
 from tests.engine.children import child, until
 from tests.server.child import serve
-from tests.server.client import Client, packed, serving
+from tests.server.client import Client, packed, serving, waits_until_blocked
 from tests.server.turns import Turns
 
 
@@ -128,6 +129,28 @@ def test_scrapers_that_never_come_to_an_end_keep_no_other_out(monkeypatch: pytes
         assert not is_let_in()
         monkeypatch.setattr(metrics, "_LONGEST_S", 0.0)
         until(is_let_in)
+
+
+def test_without_threads_who_needs_one_is_told_so_and_the_others_are_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first entry of a database, or the first client that waited, ended the server for all of them."""
+
+    def start(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with serving(tmp_path / "store") as server, Client.to(server) as one, Client.to(server) as other:
+        with monkeypatch.context() as full:
+            full.setattr(threading.Thread, "start", start)
+            other.send("XREAD", "BLOCK", 0, "STREAMS", "s", "$")
+            waits_until_blocked(one, server, 1)
+            told = [one.call("XADD", "s", "*", "n", 1), one.call("BGREWRITEAOF"), one.call("BGREWRITEAOF")]
+            assert all("start a thread for" in str(each) for each in told), told
+            assert one.call("EXISTS", "s") == 0
+        added = one.call("XADD", "s", "*", "n", 2)
+        assert other.reply() == [[b"s", [[added, [b"n", b"2"]]]]]
+        assert one.call("BGREWRITEAOF") == b"Background append only file rewriting started"
+        assert one.call("XLEN", "s") == 1
 
 
 def test_what_follows_a_quit_is_nobodys(tmp_path: Path) -> None:
