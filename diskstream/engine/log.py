@@ -5,6 +5,7 @@ itself comes back as a reason, is dealt with here, and the append is tried again
 """
 
 import contextlib
+import errno
 import threading
 import weakref
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from diskstream.errors import (
     DiskstreamError,
     PoisonedError,
     ReadOnlyError,
+    StorageError,
 )
 from diskstream.options import Options
 
@@ -166,10 +168,19 @@ class StreamLog:
         step = min(size, _MAX_STEP_ALWAYS_BYTES if self.options.is_always else _MAX_STEP_BYTES)
         try:
             self.file.extend(_whole_pages(max(needed, size + step)))
-        except DiskFullError:
+        except StorageError as error:
+            too_large = error.errno == errno.EFBIG
+            if not too_large and not isinstance(error, DiskFullError):
+                raise
             # Ahead there is no room; for this one append there may be.
-            if self.file.size_bytes < needed:
+            if self.file.size_bytes >= needed:
+                return
+            try:
                 self.file.extend(_whole_pages(needed))
+            except StorageError:
+                if not too_large or not self.native.active_entries:
+                    raise
+                roll.begin_next(self)  # in a file of its own (ulimit -f) there is
 
     def enter(self, number: int) -> None:
         """Goes on in segment `number`, keeping the one left behind for readers."""

@@ -1,14 +1,16 @@
 """A full disk: an error of its own kind, nothing acknowledged lost, and it works again once there is room."""
 
+import contextlib
 import errno
 import os
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import diskstream
-from diskstream import DiskFullError, Store
+from diskstream import DiskFullError, StorageError, Store
 from tests.engine.careful import at_each_step, numbers
 from tests.engine.children import child, until
 from tests.engine.mounts import fill, small_disk
@@ -212,3 +214,35 @@ def test_wherever_there_is_no_room_nothing_is_lost_and_work_goes_on(fsync: str) 
         poisoned = [error for error in work.errors if isinstance(error, diskstream.PoisonedError)]
         assert not poisoned or kind in POISONING, f"{work.label}: {work.errors}"
     assert kinds >= {"create", "write", "sync", "rename", "extend", "sync_dir", "flush"}
+
+
+# --- a limit of files' sizes ------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def no_file_larger_than(size_bytes: int) -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@POLICIES
+def test_where_a_log_may_grow_no_further_the_stream_goes_on_in_another_file(tmp_path: Path, fsync: str) -> None:
+    """As by `ulimit -f`. It took nothing more for good, though there was room on the disk."""
+    pad, count = "." * 10_000, 100
+    with diskstream.open(tmp_path / "store", fsync=fsync, seal="manual") as store:
+        stream = store.stream("x")
+        stream.add({"n": "first"})
+        with no_file_larger_than(300 << 10):
+            added = [stream.add({"n": number, "pad": pad}) for number in range(count)]
+            assert len(stream.create_group("g", "0").consumer("c").read(count=count + 1)) == count + 1
+            with pytest.raises(StorageError, match="File too large") as caught:
+                stream.add({"pad": pad * 40})
+            assert "ulimit -f" in str(caught.value.hint)
+        added.append(stream.add({"n": "last"}))
+    assert diskstream.verify(tmp_path / "store").problems == []
+    with diskstream.open(tmp_path / "store") as store:
+        assert [entry.id for entry in store.stream("x").range()][1:] == added
