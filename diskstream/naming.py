@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from diskstream._native import Guard
 from diskstream.engine import directory, names, ownership, replacing, stream_names
 from diskstream.engine.descriptors import are_short
 from diskstream.engine.files import Files
+from diskstream.engine.locks import is_held
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.looks import is_there
 from diskstream.engine.open_logs import OpenLogs
@@ -210,6 +212,10 @@ class Naming:
             return False
         except StorageError as error:
             if isinstance(error, NamespaceError) or are_short(error) or error.errno == errno.ENOMEM:
+                raise
+            # That this user may not open it says nothing of others; who may read it can see whether they have it open.
+            forbidden = isinstance(error, ReadOnlyError)
+            if forbidden and (is_held(path) or not os.access(path, os.R_OK, effective_ids=True)):
                 raise
             return False  # what nobody can open as it is can go
         try:

@@ -1,15 +1,19 @@
 """Root looks after a store of another user: what it makes there is that user's, who goes on with it."""
 
+import contextlib
 import os
 from pathlib import Path
 
 import pytest
 
 import diskstream
-from diskstream import verify
+from diskstream import ReadOnlyError, verify
 from diskstream.backups import Wanted, find_backup, make_backup, restore
 from diskstream.cold import move_out
 from diskstream.engine.belonging import give, give_folder
+from tests.engine.children import child
+from tests.engine.sample import fast_directory
+from tests.engine.users import use
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files that are another user's")
 _USER = 12345
@@ -55,3 +59,38 @@ def test_what_is_there_already_is_not_given_away(home: Path, tmp_path: Path) -> 
         give(other.fileno(), home / "kept" / "file")
     give_folder(home / "kept")
     assert [path.stat().st_uid for path in (secret, home / "kept", home / "kept" / "file")] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o644])
+@pytest.mark.parametrize("how", ["delete", "rename"])
+def test_a_stream_that_this_user_may_not_open_is_not_taken_from_who_uses_it(how: str, mode: int) -> None:
+    """It was hidden from its user, who was not told: what that one added from then on was gone."""
+    with fast_directory() as path, child(use, path / "store", {"fsync": "os"}) as owner:
+        assert owner.hear() == "open"
+        owner.ask("add 1")
+        with diskstream.open(path / "store", fsync="os") as store:  # what that needs of Python, root may read
+            store.stream("y").add({"n": 1})
+            store.delete("y")
+        for each in (path, *path.rglob("*")):
+            each.chmod(0o777)
+        page = path / "store" / "streams" / "x" / "ctl"
+        page.chmod(mode)
+        os.seteuid(_USER)
+        try:
+            with diskstream.open(path / "store", fsync="os") as store, pytest.raises(ReadOnlyError, match="ctl"):
+                store.delete("x") if how == "delete" else store.rename("x", "y")
+        finally:
+            os.seteuid(0)
+        owner.ask("add 2")
+        owner.tell("end")
+        assert owner.process.wait() == 0
+        with diskstream.open(path / "store") as store:
+            assert [entry["n"] for entry in store.stream("x").range()] == [b"1", b"2"]
+        os.seteuid(_USER)
+        try:
+            with diskstream.open(path / "store", fsync="os") as store, contextlib.ExitStack() as refused:
+                if mode == 0o600:  # nobody uses it any more, and who may not read it cannot see that
+                    refused.enter_context(pytest.raises(ReadOnlyError, match="ctl"))
+                store.delete("x") if how == "delete" else store.rename("x", "y")
+        finally:
+            os.seteuid(0)
