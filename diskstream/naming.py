@@ -52,8 +52,11 @@ class Naming:
         """Removes a stream with all that belongs to it. Returns whether there was one."""
         return self._delete(names.as_name(name), None)
 
-    def _delete(self, key: bytes, is_it: Callable[[StreamLog], bool] | None) -> bool:
+    def _delete(self, key: bytes, is_it: Callable[[StreamLog], bool] | None, *, files_may_stay: bool = False) -> bool:
         """The same, if the stream is the one that is meant: this is asked where nobody can change it any more.
+
+        With `files_may_stay` all is well once there is no such stream, durably: files that the disk did not let go of
+        are removed by who next makes or removes one.
 
         Raises:
             DiskstreamError: there is something to ask, and the stream cannot be opened: it stays as it is.
@@ -68,7 +71,7 @@ class Naming:
                 hidden = self._hide(key, is_it)
             except _OtherError:
                 return False
-            with self._ended_later():
+            with contextlib.suppress(*[StorageError] * files_may_stay), self._ended_later():
                 directory.remove_hidden(hidden, self._files)
         self._page.ctl.ring()
         return True
@@ -150,7 +153,7 @@ class Naming:
                 ctl.clear_flags(FLAG_CHECK)
         removed = replacing.settle(self._streams, name, self._files)
         if removed is not None:
-            with self._ended_later():
+            with contextlib.suppress(StorageError), self._ended_later():  # of a stream that is none of the caller's
                 directory.remove_hidden(removed, self._files)
 
     @contextlib.contextmanager

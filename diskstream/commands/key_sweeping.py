@@ -113,7 +113,7 @@ class SweepingKeys:
     def _end_unasked(self, at: Key) -> None:
         """Removes a key whose time has come, with whatever stream has its name: as a deletion does before that time."""
         with self._records.changing():
-            ended = self._place_store(at[0]).delete(at[1])
+            ended = self._place_store(at[0])._delete(at[1], None, files_may_stay=True)
             self._records.write(gone(at))
             self.statistics.expired += ended
 

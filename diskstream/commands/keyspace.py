@@ -342,14 +342,18 @@ class Keyspace(MovingKeys, SweepingKeys):
             if not self._holds_stream(at):
                 return False
             self._records.touches.note((database, key))
-            return self._place_store(at[0]).delete(key)
+            return self._removed(at)
         with self._records.changing():
             record = self._records.known.get(at)  # another process may have been faster
             had = record is not None and bool(record.kind)
             with self._changed({at: None}):
                 if self._holds_stream(at):
-                    had = self._place_store(at[0]).delete(key) or had
+                    had = self._removed(at) or had
         return had
+
+    def _removed(self, at: Key) -> bool:
+        """Removes the stream of a place. Whether there was one: then it is gone, whatever its files are."""
+        return self._place_store(at[0])._delete(at[1], None, files_may_stay=True)  # a part of its store
 
     def version(self, database: int, key: bytes) -> object:
         """Something that is another one after each change of the key, by whichever process: for WATCH."""
@@ -405,7 +409,7 @@ class Keyspace(MovingKeys, SweepingKeys):
         """
         with self._changed(changes):
             if self._holds_stream(at):
-                self._place_store(at[0]).delete(at[1])
+                self._removed(at)
 
     @contextlib.contextmanager
     def _changed(self, changes: Mapping[Key, Record | None]) -> Iterator[None]:
@@ -469,7 +473,7 @@ class Keyspace(MovingKeys, SweepingKeys):
                     store = self._place_store(place)
                     for name in store.streams():
                         self._records.touches.note((each, name))
-                        store.delete(name)
+                        self._removed((place, name))
                 # Behind them: of those that could not be removed it is known still when they expire.
                 if any(at[0] == place for at, _ in self._records.all()):
                     self._records.write(clear(place))

@@ -10,7 +10,7 @@ from diskstream.engine import frontier
 from diskstream.engine.looks import is_there
 from diskstream.engine.page import APPEND, FLAG_MOVED, MAINTENANCE, POISONED
 from diskstream.engine.whereabouts import StreamMoved
-from diskstream.errors import DiskstreamError, PoisonedError
+from diskstream.errors import DiskstreamError, PoisonedError, StorageError
 
 if TYPE_CHECKING:
     from diskstream.engine.log import StreamLog
@@ -127,4 +127,5 @@ def leave(log: "StreamLog", move: Callable[[], Path], *, flush: bool) -> None:
             raise
         if flush and not log.is_damaged:
             frontier.retract_moved(log.native, log.file)
-        log.files.unlink(place / "ctl")
+        with contextlib.suppress(StorageError):  # it has moved; who opens the page next removes it
+            log.files.unlink(place / "ctl")

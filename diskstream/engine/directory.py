@@ -30,6 +30,7 @@ from diskstream.errors import (
 
 __all__ = [
     "FOLDERS",
+    "LeftError",
     "check_filesystem",
     "check_makeable",
     "create_stream",
@@ -377,6 +378,10 @@ def hide_stream(streams: Path, name: bytes, files: Files) -> Path:
     return hidden
 
 
+class LeftError(StorageError):
+    """Files that belong to no stream any more could not be removed; whoever sweeps next tries again."""
+
+
 def remove_hidden(hidden: Path, files: Files) -> None:
     """Removes the files of a stream that was hidden."""
     _remove_tree(hidden, files)
@@ -398,11 +403,21 @@ def sweep(streams: Path, files: Files) -> int:
     """Ends what was interrupted: a renaming, a creation, a removal; the caller holds the store's lock.
 
     Returns how many directories were removed.
+
+    Raises:
+        StorageError: the disk said no.
+        LeftError: it did not let go of some files, and all else is done.
     """
     replacing.settle_all(streams, files)
     with within(streams, "list"), listing(streams) as entries:
         left = [Path(entry.path) for entry in entries if entry.name.startswith((".new-", ".deleted-"))]
     left = [path for path in left if is_folder(path) or is_link(path)]  # a file of such a name is nothing of ours
+    kept: list[StorageError] = []
     for directory in left:
-        _remove_tree(directory, files)
+        try:
+            _remove_tree(directory, files)
+        except StorageError as error:
+            kept.append(error)
+    if kept:
+        raise LeftError(str(kept[0].filename), kept[0].action, kept[0].errno or 5, kept[0].strerror or "")
     return len(left)

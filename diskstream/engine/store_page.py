@@ -1,5 +1,6 @@
 """The page of a store itself: who is alone with it, as it is opened, ends what the dead have begun."""
 
+import contextlib
 from pathlib import Path
 
 from diskstream.engine import directory
@@ -24,7 +25,8 @@ def open_page(store: Path, files: Files) -> Page:
             generation = page.renew()
             for folder in (store.parent, store, streams):
                 files.sync_dir(folder)  # names that a killed process may have left unflushed
-            directory.sweep(streams, files)
+            with contextlib.suppress(directory.LeftError):  # of what is no stream any more: it keeps nobody out
+                directory.sweep(streams, files)
             if page.settle(generation):
                 return page
         except BaseException:

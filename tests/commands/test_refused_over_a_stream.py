@@ -46,6 +46,36 @@ def test_what_is_refused_leaves_the_stream(
         assert keyspace.kind(0, b"x") == "string"
 
 
+@pytest.mark.parametrize("name", ["ctl", "00000001.log", ".deleted-"])
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_a_stream_whose_files_the_disk_does_not_let_go_of_is_gone_and_what_replaces_it_is_there(
+    tmp_path: Path, change: Callable[[Keyspace], object], name: str
+) -> None:
+    """SET, say, was refused, and taken back, when the stream was gone: neither was there."""
+    kept: list[Path] = []
+
+    def step(what: str, path: Path) -> None:
+        if what in ("unlink", "rmdir") and ".deleted-" in str(path) and path.name.startswith(name):
+            kept.append(path)
+            raise failure(path, what, errno.EIO)
+
+    with Keyspace(tmp_path, files=Watched(step), seal="manual") as keyspace:
+        keyspace.stream(0, b"x").add({"n": 1})
+        keyspace.put_values(0, b"s", "string", (b"v",))
+        change(keyspace)
+        assert kept
+        assert keyspace.kind(0, b"x") == "string"
+        for key in (b"y", b"z"):
+            keyspace.stream(0, key).add({"n": 1})
+            assert keyspace.delete(0, key)
+        keyspace.stream(0, b"y").add({"n": 1})
+        keyspace.flush(0)
+        assert keyspace.names(0) == []
+    with Keyspace(tmp_path) as keyspace:
+        assert keyspace.names(0) == []
+        assert list((tmp_path / "streams").iterdir()) == []
+
+
 REFUSED: dict[str, Callable[[Keyspace], object]] = {
     "RENAME": lambda keyspace: keyspace.rename(0, b"y", b"x"),
     "COPY": lambda keyspace: keyspace.copy(0, b"y", 0, b"x", replace=True),

@@ -132,6 +132,25 @@ def test_a_removal_that_failed_is_ended_by_the_next_one(tmp_path: Path) -> None:
         assert hidden(tmp_path / "s") == []
 
 
+def test_what_cannot_be_removed_keeps_nobody_out_of_the_store(tmp_path: Path) -> None:
+    """One file that the disk, or another user, does not let go of: the store could not be opened from then on."""
+
+    def keep(kind: str, path: Path) -> None:
+        if kind == "unlink" and path.name == "00000001.log" and path.parent.name.startswith(".deleted-"):
+            raise failure(path, kind, errno.EIO)
+
+    for _ in range(2):
+        with diskstream.open(tmp_path / "s", **SMALL, files=Watched(keep)) as store:
+            store.stream("x").add({"n": 1})
+            with pytest.raises(StorageError):
+                store.delete("x")
+            assert store.stream("x").add({"n": 2}) in [entry.id for entry in store.stream("x").range()]
+    assert len(hidden(tmp_path / "s")) == 2
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        assert hidden(tmp_path / "s") == []
+        assert [entry["n"] for entry in store.stream("x").range()] == [b"2"]
+
+
 def test_a_stream_that_finds_no_room_leaves_nothing(tmp_path: Path) -> None:
     """Whoever tried again and again on a full disk left a folder, and what was written of a log, each time."""
 
