@@ -35,6 +35,7 @@ __all__ = [
     "kept",
     "oldest",
     "open_file",
+    "outlived",
     "rescue",
     "rows",
     "sweep",
@@ -108,13 +109,17 @@ def sweep(directory: Path, files: Files, native: Log, first: int, present: Itera
         first: the oldest segment that is kept.
         present: the names of what is in the directory, as it was seen since the lock was taken.
     """
-    gone = []
-    for name in present:
-        number = names.audit_number(name)
-        if number is not None and number < first and _owner(directory / name) == bytes(native.uuid):
-            files.unlink(directory / name)
-            gone.append(directory / name)
+    gone = outlived(directory, native, first, present)
+    for path in gone:
+        files.unlink(path)
     return gone
+
+
+def outlived(directory: Path, native: Log, first: int, present: Iterable[str]) -> list[Path]:
+    """The stream's audit files from before segment `first`, of the files `present`."""
+    numbers = ((name, names.audit_number(name)) for name in present)
+    old = [directory / name for name, number in numbers if number is not None and number < first]
+    return [path for path in old if _owner(path) == bytes(native.uuid)]
 
 
 def _owner(path: Path) -> bytes:

@@ -170,7 +170,9 @@ class Keeper:
     def _attend(self, log: StreamLog) -> None:
         closing.check_removed(log)
         log.reserve_ahead()
-        seal.reap(log, wait=False)  # another process may compact for hours
-        self._notice(log)
-        if self._seals and seal.unsealed(log):
-            seal.seal_rolled(log, wait=False)
+        try:
+            seal.reap(log, wait=False)  # another process may compact for hours
+        finally:  # what cannot be removed holds up nothing else
+            self._notice(log)
+            if self._seals and seal.unsealed(log):
+                seal.seal_rolled(log, wait=False)

@@ -381,6 +381,9 @@ class StreamLog:
         """Removes the files of segments that are no longer listed, once the frame that says so is durable.
 
         The caller holds the maintenance lock and is up to date, so nobody is moving the stream away.
+
+        Raises:
+            StorageError: the disk said no, to some of them perhaps: the others are gone, and these are tried again.
         """
         # Before what is dropped is taken: what this rests on must be durable too when files go.
         oldest = audit.oldest(self.native)
@@ -392,19 +395,25 @@ class StreamLog:
         present = names_in(self.directory)
         lost = superseded.compacted_and_lost(listed, present)
         spare.keep(self.directory, self.files, self.native.tail[0], listed.keys(), present)
+        kept: dict[tuple[int, int], StorageError] = {}
         for number, generation in dropped:
             if listed.get(number) == generation or superseded.is_of_use(number, generation, listed, lost):
                 continue  # a repaired log may list again what it dropped before
             self.segments.forget(number, generation)
             if self.options.audit and generation == 0 and number >= oldest:
                 audit.rescue(self.directory, self.files, self.native, number, self.options.compression_level)
-            self.files.unlink(names.segment_path(self.directory, number, generation))
-            self.files.unlink(names.cold_path(self.directory, number, generation))  # the object is nobody's then
-            if generation == 0:
-                self.files.unlink(names.log_path(self.directory, number))
+            try:
+                self.files.unlink(names.segment_path(self.directory, number, generation))
+                self.files.unlink(names.cold_path(self.directory, number, generation))  # the object is nobody's then
+                if generation == 0:
+                    self.files.unlink(names.log_path(self.directory, number))
+            except StorageError as error:  # one that cannot be removed keeps no room of others
+                kept[number, generation] = error
         audit.sweep(self.directory, self.files, self.native, oldest, present)
         self.files.sync_dir(self.directory)  # so that no later opening finds them again, and reports it
-        self._dropped = []
+        self._dropped = list(kept)
+        for fault in kept.values():
+            raise fault
         return len(dropped)
 
     def _let_go(self, *, waits: bool = True) -> None:

@@ -401,14 +401,13 @@ def _tidy(directory: Path, there: _Listed, files: Files, native: Log, options: O
             if number not in listed or generation < listed[number]:
                 if kind == "log" and options.audit and number > oldest:
                     audit.rescue(directory, files, native, number, options.compression_level)
-                files.unlink(path)
-                findings.append(Finding("dropped", path, 0, 0, "removed: the log had dropped it"))
+                findings.append(_removed(files, path, "dropped", "the log had dropped it"))
             elif generation > listed[number]:
                 findings.append(_put_aside(directory, files, path))
             else:
                 findings += _drop_sealed_source(directory, files, native, path, number)
-    for path in audit.sweep(directory, files, native, oldest, [name for name, _ in there]):
-        findings.append(Finding("dropped", path, 0, 0, "removed: the segments of its time are gone"))
+    for path in audit.outlived(directory, native, oldest, [name for name, _ in there]):
+        findings.append(_removed(files, path, "dropped", "the segments of its time are gone"))
     if findings:
         files.sync_dir(directory)  # or a later opening would find the same again, and report it
     missing = [names.segment_path(directory, number, listed[number]) for number in sorted(set(listed) - present)]
@@ -420,8 +419,16 @@ def _tidy(directory: Path, there: _Listed, files: Files, native: Log, options: O
 def _end_unfinished(files: Files, path: Path) -> Finding:
     if is_folder(path) and not is_link(path):  # nothing of ours is one, so what is in it is somebody's
         return Finding("unknown", path, 0, 0, "left as it is: a stream has no directory of such a name")
-    files.unlink(path)
-    return Finding("unfinished", path, 0, 0, "removed: it was never part of the stream")
+    return _removed(files, path, "unfinished", "it was never part of the stream")
+
+
+def _removed(files: Files, path: Path, kind: str, why: str) -> Finding:
+    """Removes what the stream does not need; where it cannot be (another user's, say), that keeps nobody out."""
+    try:
+        files.unlink(path)
+    except StorageError as error:
+        return Finding("unknown", path, 0, 0, f"left as it is, though {why}: {error}")
+    return Finding(kind, path, 0, 0, f"removed: {why}")
 
 
 def _is_as_listed(parsed: tuple[str, int, int], listed: dict[int, int], sealed: set[int]) -> bool:
@@ -478,6 +485,5 @@ def _drop_sealed_source(directory: Path, files: Files, native: Log, path: Path, 
         sealed = open_sealed(directory, native, view)
         if sealed is not None and read_back(sealed) == view.entries:
             name_anew(files, names.segment_path(directory, number, 0))
-            files.unlink(path)
-            return [Finding("dropped", path, 0, 0, "removed: the sealed file has all of it")]
+            return [_removed(files, path, "dropped", "the sealed file has all of it")]
     return []

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 import diskstream
-from diskstream import DiskFullError, Options, StorageError, Store
+from diskstream import DiskFullError, EntryID, Options, StorageError, Store
 from diskstream.engine import quarantine, repair_store
 from diskstream.engine.files import Files
+from diskstream.engine.keeper import Keeper
+from diskstream.engine.seal import reap, unsealed
 from diskstream.replaying import plans
-from tests.engine.sample import SMALL
+from tests.engine.sample import SMALL, log_of
 from tests.engine.stand_ins import Watched, failure
 from tests.engine.test_replacing import LONG, dies_at
 
@@ -149,6 +151,86 @@ def test_what_cannot_be_removed_keeps_nobody_out_of_the_store(tmp_path: Path) ->
     with diskstream.open(tmp_path / "s", **SMALL) as store:
         assert hidden(tmp_path / "s") == []
         assert [entry["n"] for entry in store.stream("x").range()] == [b"2"]
+
+
+@pytest.mark.parametrize("suffix", [".seg", ".log", ".audit", ".tmp"])
+def test_a_file_that_a_stream_does_not_need_and_that_cannot_be_removed_keeps_nobody_out(
+    tmp_path: Path, suffix: str
+) -> None:
+    """One that is another user's, or immutable: the stream could not be opened, and not be read."""
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        stream = store.stream("x")
+        stream.create_group("g", "0", mkstream=True)
+        for number in range(80):
+            stream.add({"n": number, "pad": "." * 500})
+            stream.group("g").consumer("c").read(noack=True)
+        log = log_of(store)
+        kept = {path.name: path.read_bytes() for path in log.directory.glob("0*.log")}
+        stream.seal()
+        kept |= {path.name: path.read_bytes() for path in log.directory.glob("0*.[sa]*")}
+        stream.trim(maxlen=20)
+        log.remove_dropped()
+        last = max(name for name in kept if name.endswith(".seg"))
+        there = {path.name for path in log.directory.iterdir()}
+        entries = [entry.id for entry in stream.range()]
+    left = [name for name in kept if name.endswith(suffix) and name not in there] or ["00000001.seg.tmp"]
+    for name in left:
+        (log.directory / name).write_bytes(kept.get(name, b""))
+    assert last in there
+
+    read: list[EntryID] = []
+    found: dict[str, str] = {}
+
+    def keep(kind: str, path: Path) -> None:
+        if kind == "unlink" and path.name in left:
+            raise failure(path, kind, errno.EPERM)
+
+    with (
+        contextlib.suppress(StorageError),  # that room was not given back is told as it is closed
+        diskstream.open(tmp_path / "s", **SMALL, files=Watched(keep)) as store,
+    ):
+        read = [entry.id for entry in store.stream("x").range()]
+        store.stream("x").add({"n": "more"})
+        found = {finding.path.name: finding.action for finding in store.recoveries[0].findings}
+    assert read == entries
+    assert all(found[name].startswith("left as it is, though ") for name in left)
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        assert len(store.stream("x")) == len(entries) + 1
+        assert not any((log.directory / name).exists() for name in left)
+
+
+def test_a_segment_that_cannot_be_removed_keeps_no_room_of_others_and_holds_up_no_sealing(tmp_path: Path) -> None:
+    """What was trimmed behind it stayed for good, and so did all that was rolled: unsealed."""
+
+    kept: list[str] = []
+
+    def keep(kind: str, path: Path) -> None:
+        if kind == "unlink" and path.suffix == ".seg" and (not kept or path.name in kept):
+            kept.append(path.name)
+            raise failure(path, kind, errno.EPERM)
+
+    with (
+        pytest.raises(StorageError, match="EPERM"),
+        diskstream.open(tmp_path / "s", **SMALL, files=Watched(keep)) as store,
+    ):
+        stream = store.stream("x")
+        for number in range(80):
+            stream.add({"n": number, "pad": "." * 500})
+        stream.seal()
+        stream.trim(maxlen=5)
+        log = log_of(store)
+        with pytest.raises(StorageError):
+            reap(log)
+        left = {path.name for path in log.directory.glob("*.seg")}
+        for number in range(80):
+            stream.add({"n": number, "pad": "." * 500})
+        keeper = Keeper(lambda: [log], None, seals=True, notice=lambda _: None)
+        keeper._each(keeper._attend)
+        waits = unsealed(log)
+    assert isinstance(keeper.last_error, StorageError)
+    assert left & set(kept)
+    assert len(left) <= 3
+    assert not waits
 
 
 def test_a_stream_that_finds_no_room_leaves_nothing(tmp_path: Path) -> None:
