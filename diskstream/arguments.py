@@ -33,13 +33,14 @@ def check_path(path: str | os.PathLike[str], what: str) -> None:
         raise ArgumentError(f"{what} must be in a folder of this machine, not a URL as {os.fspath(path)!r}")
 
 
-def path_of(path: str | os.PathLike[str], what: str = "the path of a store") -> Path:
-    """A path as an absolute one. One that is empty, as of a variable that was not set, is not the working directory.
+def path_of(path: str | os.PathLike[str]) -> Path:
+    """The path of a store, made absolute. An empty one, as of an unset variable, is not the working directory.
 
     Raises:
         ArgumentTypeError: it is neither text nor a path.
         ArgumentError: it is bytes, is empty, holds a NUL, or is a URL.
     """
+    what = "the path of a store"
     try:
         where: object = os.fspath(path)
     except TypeError:

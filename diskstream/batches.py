@@ -13,10 +13,9 @@ if TYPE_CHECKING:
 
     from diskstream._native_segments import _FieldLists
 
-__all__ = ["LAYOUTS", "Layout", "arrow_type", "as_batch", "field_list_type"]
+__all__ = ["Layout", "arrow_type", "as_batch", "field_list_type"]
 
 _ROUNDED = ("decimal", "double", "float", "timestamp")
-LAYOUTS = ("ids", "fields", "map", "raw", "typed")
 
 
 @dataclass(frozen=True)

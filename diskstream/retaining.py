@@ -334,14 +334,14 @@ def _places(log: StreamLog, first: EntryID, last: EntryID, limit: int) -> dict[E
 # --- beforehand -------------------------------------------------------------------------------------------------------
 
 
-def preview(log: StreamLog, rule: RetentionRule, now: int | None = None) -> RetentionReport:
+def preview(log: StreamLog, rule: RetentionRule) -> RetentionReport:
     """What a rule would remove now, whether it is set or not; nothing is changed.
 
     Raises:
         StreamMoved, CorruptionError: as `step`.
         StorageError: others change the stream all the time.
     """
-    current = now_ms(log) if now is None else now
+    current = now_ms(log)
     for attempt in range(_ATTEMPTS + 1):
         with contextlib.suppress(SegmentGone), log.locked() if attempt == _ATTEMPTS else contextlib.nullcontext():
             planned = plan(log, rule, current, {})

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Fields", "Stream"]
 
-FieldValue = bytes | str | int | float | bytearray | memoryview
 Fields = Mapping[Any, Any] | Sequence[tuple[Any, Any]]
 _T = TypeVar("_T")
 _NONE: list[Callable[..., EntryID] | None] = [None]

@@ -53,7 +53,8 @@ def rust_files(*crates: str) -> list[Path]:
     return sorted(path for crate in crates for path in (ROOT / "native").glob(f"{crate}/src/**/*.rs"))
 
 
-PYTHON_FILES = python_files("diskstream", "tools", "tests", "bench")
+OURS = "diskstream", "diskstream_command", "pyspark_diskstream", "tools", "bench"
+PYTHON_FILES = python_files(*OURS, "tests")
 RUST_FILES = rust_files("*")
 
 
@@ -197,6 +198,34 @@ def test_exports_are_sorted() -> None:
         for path in PYTHON_FILES
         for names, line in exports(path)
         if names != in_order(names)
+    )
+
+
+def defined(node: ast.AST) -> Iterator[str]:
+    """Names that a definition or an assignment makes, those of attributes too."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield node.name
+    elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+        yield node.id if isinstance(node, ast.Name) else node.attr
+
+
+def read(node: ast.AST) -> Iterator[str]:
+    """Names that are looked up, also by `getattr` and in annotations that are text."""
+    if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+        yield node.id if isinstance(node, ast.Name) else node.attr
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield from re.findall(r"\w+", node.value)
+
+
+def test_no_private_name_is_left_that_nothing_reads() -> None:
+    """What is private is for the package alone: unread there, it is left over from something that is gone."""
+    nodes = [(path, node) for path in python_files(*OURS) for node in ast.walk(tree(path))]
+    known = {name for _, node in nodes for name in read(node)}
+    assert_none(
+        f"{at(path, getattr(node, 'lineno', 1))}: nothing reads {name}"
+        for path, node in nodes
+        for name in defined(node)
+        if re.match(r"_[^_]", name) and name not in known
     )
 
 

@@ -152,7 +152,6 @@ class Repository:
 
     def __init__(self, path: Path, store: str) -> None:
         self.path, self.store = path, store
-        self._lock = -1
 
     @classmethod
     def open(cls, path: Path) -> Self:

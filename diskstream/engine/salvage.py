@@ -236,11 +236,6 @@ class _Salvage:
         elif slot is not None and known is not None and slot["synced"] > known:
             self._gap(Gap(end, end, None, None))
 
-    def _is_own(self) -> bool:
-        """Whether the file has the snapshot itself; one that has lost it, and holds nothing else, has lost more."""
-        source = self.source
-        return source.data[LOG_HEADER_BYTES : LOG_HEADER_BYTES + len(source.snapshot)] == source.snapshot
-
     def _may_be_short(self, *, is_empty: bool) -> bool:
         """Whether nothing says how far the log was durable, and no loss without an end says so already.
 

@@ -41,7 +41,6 @@ __all__ = [
     "segment_meta",
 ]
 
-_MAX_NODE_BYTES = (128 << 20) + NODE_HEAD.size
 _CODECS = 1  # the greatest that is known
 
 

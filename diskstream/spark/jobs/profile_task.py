@@ -35,7 +35,7 @@ class StreamProfile:
         first_ms, last_ms: times of the first and the last ID.
         course: entries over time.
         gaps: the longest silences.
-        shapes: entries by their set of field names, at least; `other_shapes` are not told apart.
+        shapes: entries by their set of field names, at least: of many sets the rare ones are left out.
         fields: by name; `other_values` are of fields beyond the first 500.
     """
 
@@ -47,7 +47,6 @@ class StreamProfile:
     course: Timeline = field(default_factory=Timeline)
     gaps: list[Gap] = field(default_factory=list)
     shapes: Counter[frozenset[bytes]] = field(default_factory=Counter)
-    other_shapes: int = 0
     fields: dict[bytes, FieldProfile] = field(default_factory=dict)
     other_values: int = 0
 
@@ -111,9 +110,7 @@ class StreamProfile:
 
     def _prune_shapes(self) -> None:
         if len(self.shapes) > MAX_SHAPES:
-            kept = Counter(dict(self.shapes.most_common(MAX_SHAPES)))
-            self.other_shapes += self.shapes.total() - kept.total()
-            self.shapes = kept
+            self.shapes = Counter(dict(self.shapes.most_common(MAX_SHAPES)))
 
     def merge(self, other: "StreamProfile") -> None:
         """Adds the part of the stream that comes next."""
@@ -125,7 +122,7 @@ class StreamProfile:
             self.first_ms = other.first_ms
         self.gaps = sorted([*self.gaps, *other.gaps], key=lambda gap: (-gap[0], gap[1]))[:_GAPS]
         self.last_ms = other.last_ms
-        for name in ("entries", "size_bytes", "size_classes", "other_shapes", "other_values"):
+        for name in ("entries", "size_bytes", "size_classes", "other_values"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.course.merge(other.course)
         self.shapes.update(other.shapes)

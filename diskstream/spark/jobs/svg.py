@@ -36,13 +36,12 @@ def bars(values: Sequence[float], label: str, *, kind: str = "bars", titles: Seq
     return _svg(max(len(values), 1) * 10, label, "".join(body), kind)
 
 
-def area(values: Sequence[float | None], label: str, *, kind: str = "line") -> str:
+def area(values: Sequence[float | None], label: str) -> str:
     """A line over a filled area; it is broken where there are no values.
 
     Args:
         values: of any size; the chart spans from the least to the greatest.
         label: as for `bars`.
-        kind: a class for the page's style.
     """
     there = [value for value in values if value is not None]
     low, high = min(there, default=0.0), max(there, default=1.0)
@@ -70,4 +69,4 @@ def area(values: Sequence[float | None], label: str, *, kind: str = "line") -> s
             body.append(f'<polygon points="{edge}"/>')
         body.append(f'<polyline points="{" ".join(run)}"/>')
         run = []
-    return _svg(max(len(values), 1) * 10, label, "".join(body), kind)
+    return _svg(max(len(values), 1) * 10, label, "".join(body), "line")
