@@ -13,12 +13,12 @@ from diskstream.archiving.entries import EntriesReader
 from diskstream.archiving.leasing import OURS, Lease
 from diskstream.archiving.options import ArchiveOptions
 from diskstream.archiving.outages import Outage, rest_s
-from diskstream.archiving.pace import Pace
 from diskstream.archiving.reports import ArchiveReport
 from diskstream.archiving.server import Server, has_wildcard
 from diskstream.archiving.stream_copy import StreamCopy
 from diskstream.checkpoints import Checkpoints
 from diskstream.errors import ArgumentError, ChangedError, CorruptionError, DiskstreamError, FormatError, RemoteError
+from diskstream.pace import Pace
 from diskstream.redis_link import is_demoted, is_passing
 from diskstream.store import Store
 

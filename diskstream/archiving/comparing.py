@@ -7,12 +7,12 @@ from contextlib import closing
 from typing import Any
 
 from diskstream.archiving.entries import EntriesReader
-from diskstream.archiving.pace import Pace
 from diskstream.archiving.reports import ArchiveReport
 from diskstream.archiving.server import Server
 from diskstream.digests import NOTHING, Digest
 from diskstream.errors import ChangedError, quoted
 from diskstream.ids import MIN_ID, EntryID
+from diskstream.pace import Pace
 from diskstream.plurals import number_of
 from diskstream.stream import Stream
 
@@ -60,7 +60,7 @@ def compare(
         for _, batch in replies:
             if batch is not None:
                 theirs += batch.digest
-                pace.passed(batch.digest.entries, stop)
+                pace.passed(batch.digest.entries, stop.wait)
             if stop.is_set():
                 return None
     if ours != theirs:

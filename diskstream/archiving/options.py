@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from diskstream.errors import ArgumentError
+from diskstream.pace import check_pace
 
 __all__ = ["ArchiveOptions"]
 
@@ -45,8 +46,7 @@ class ArchiveOptions:
 
     def check(self) -> None:
         """Raises an `ArgumentError` for what makes no sense."""
-        if self.rate is not None and not self.rate > 0:
-            raise ArgumentError(f"the rate is above zero, not {self.rate}")
+        check_pace("rate", self.rate)
         if not 1 <= self.jobs <= _MOST_JOBS:
             raise ArgumentError(f"there are 1 to {_MOST_JOBS} jobs, not {self.jobs}")
         if not 1 <= self.batch <= _MOST_BATCH:

@@ -37,7 +37,6 @@ from diskstream.archiving.leasing import Lease
 from diskstream.archiving.marks import Mark, load, save
 from diskstream.archiving.options import ArchiveOptions
 from diskstream.archiving.outages import PutOff
-from diskstream.archiving.pace import Pace
 from diskstream.archiving.recognising import (
     check_copy,
     check_entries,
@@ -55,6 +54,7 @@ from diskstream.digests import NOTHING, Digest
 from diskstream.errors import ChangedError, IDOrderError, NoSuchStreamError, RemoteError, quoted
 from diskstream.ids import MAX_ID, MIN_ID, EntryID
 from diskstream.mirroring import mirror_groups
+from diskstream.pace import Pace
 from diskstream.plurals import number_of
 from diskstream.redis_link import takes_no_writes
 from diskstream.store import Store
@@ -283,7 +283,7 @@ class StreamCopy:
                 ):
                     self._read_back(before, after, self._window)
                     before, opened = after, time.monotonic()
-                self._pace.passed(batch.digest.entries, self._stop)
+                self._pace.passed(batch.digest.entries, self._stop.wait)
                 if self._stop.is_set():
                     break
         except IDOrderError:

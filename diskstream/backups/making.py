@@ -26,13 +26,13 @@ from diskstream.backups.manifest import (
     read_manifest,
     write_manifest,
 )
-from diskstream.backups.pace import Pace
 from diskstream.backups.parts import copy_jobs, is_of_jobs, stores_in
 from diskstream.backups.repository import BackupError, Repository
 from diskstream.backups.sharing import Donors, Journal, Looks, release_pins
 from diskstream.cold_segments import STUB, segments_of
 from diskstream.copying import is_unfinished
 from diskstream.errors import DiskFullError, DiskstreamError, NotAStoreError, StorageError
+from diskstream.pace import Pace, check_pace
 from diskstream.store_files import (
     Files,
     Moment,
@@ -78,17 +78,19 @@ def make_backup(store: Path, target: Path, settings: Settings | None = None, *, 
         version: of diskstream, for the manifest.
 
     Raises:
-        ArgumentError: the target is a URL.
+        ArgumentError: the target is a URL, or a bound is not above 0.
         BackupError: the target is not for this store, or in use; no stream matches.
         NotAStoreError: there is no store.
         ReadOnlyError: the store cannot be written to: a backup must hold its files while it copies them.
         StorageError: the disk said no. The next backup takes over what this one has copied.
     """
     check_path(target, "the path of a backup")
+    settings = settings or Settings()
+    check_pace("bytes_per_s", settings.bytes_per_s)
     with stores.open(store, create=False, **_QUIET):  # is a store, and ours to use
         pass
     with wrapped(target, "use"):
-        return _make(store, target, settings or Settings(), version)
+        return _make(store, target, settings, version)
 
 
 def _make(store: Path, target: Path, settings: Settings, version: str) -> Made:
@@ -131,8 +133,8 @@ class _Making:
         self._journal = Journal(self._fresh)
         self._leases: dict[str, Path] = {}
         self._touched = time.monotonic()
-        self._pace = Pace(settings.bytes_per_s, on_bytes=self._handled)
-        how = Looks(self._made_ms, self._pace, link=settings.link)
+        self._pace = Pace(settings.bytes_per_s)
+        how = Looks(self._made_ms, self._paced, link=settings.link)
         self._donors = None if settings.full else Donors(repository, unfinished, how)
         self._kept: dict[str, Kept] = {}
         self._found: dict[str, _Found] = {}
@@ -146,6 +148,14 @@ class _Making:
             self._touched = time.monotonic()
             for lease in self._leases.values():
                 leases.touch(lease)
+
+    def _paced(self, size_bytes: int) -> None:
+        self._handled(size_bytes)
+        self._pace.passed(size_bytes, self._wait)
+
+    def _wait(self, seconds: float) -> None:
+        time.sleep(seconds)
+        self._handled(0)  # the leases are kept alive meanwhile
 
     def run(self, version: str) -> Made:
         try:
@@ -316,7 +326,7 @@ class _Making:
         found.new.add(source.name)
         try:
             if self._settings.link and is_sealed(source.name) and self._link(source, self._fresh / path):
-                copied = digest_file(source, self._pace)
+                copied = digest_file(source, self._paced)
                 self._linked += copied.size_bytes
                 self._kept[path] = Kept(path, copied.size_bytes, copied.sha256)
             else:
@@ -330,7 +340,7 @@ class _Making:
     def _copy(self, source: Path, path: str, uuid: str = "", moment: Moment | None = None) -> None:
         target = self._fresh / path
         self._check_room(source, moment)
-        copied = copy_file(source, target, self._files, self._pace, moment)
+        copied = copy_file(source, target, self._files, self._paced, moment)
         with contextlib.suppress(OSError):  # some file systems keep no permissions
             target.chmod(_READ_ONLY)
         self._kept[path] = Kept(path, copied.size_bytes, copied.sha256)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from diskstream.cold import catalogue
-from diskstream.cold.pace import Pace
 from diskstream.cold.transfer import Moved, Progress, described, fetching, ignore
 from diskstream.cold_segments import MISSING, ColdStream, Kept, Stub, opened
 from diskstream.errors import CorruptionError, RemoteError
 from diskstream.objects import Place
+from diskstream.pace import Pace
 from diskstream.store_files import store_uuid
 from diskstream.stream import Stream
 

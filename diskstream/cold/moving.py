@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from diskstream.cold import catalogue
-from diskstream.cold.pace import Pace
 from diskstream.cold.transfer import RUN_AGAIN, Moved, MoveReport, Progress, Reader, described, fetching, ignore
 from diskstream.cold_segments import HERE, STUB, ColdStream, Kept, Sound, Stub, names_place, opened
 from diskstream.errors import ArgumentError, ChangedError, CorruptionError, NewerFormatError, RemoteError
 from diskstream.ids import EntryID, IDLike, parse_id
 from diskstream.objects import Place
+from diskstream.pace import Pace, check_pace
 from diskstream.plurals import number_of
 from diskstream.store_files import store_uuid
 from diskstream.stream import Stream
@@ -95,7 +95,7 @@ def move_out(
         bytes_per_s: the most to put and read back in a second.
 
     Raises:
-        ArgumentError: no rule, or a place that cannot be.
+        ArgumentError: no rule, a bound that is not above 0, or a place that cannot be.
         NoSuchStreamError: there is no stream.
         ChangedError: somebody else is moving its segments.
         CorruptionError: a segment is damaged: it stays, and so do those after it.
@@ -103,6 +103,7 @@ def move_out(
             What was not moved yet is where it was.
         StorageError: the disk said no.
     """
+    check_pace("bytes_per_s", bytes_per_s)
     there = Place(place) if isinstance(place, str) else place
     rule = _Rule(older_than_ms, keep_bytes, keep_entries, None if before is None else parse_id(before))
     _check_apart(stream, there)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from diskstream.cold.pace import Pace
 from diskstream.cold.transfer import MoveReport, Progress, described, fetching, ignore
 from diskstream.cold_segments import STUB, opened
 from diskstream.ids import EntryID, IDLike, parse_id
 from diskstream.objects import Place
+from diskstream.pace import Pace, check_pace
 from diskstream.stream import Stream
 
 __all__ = ["bring_back"]
@@ -31,6 +31,7 @@ def bring_back(
         bytes_per_s: the most to fetch in a second.
 
     Raises:
+        ArgumentError: a bound that is not above 0.
         NoSuchStreamError: there is no stream.
         ChangedError: somebody else is moving its segments.
         CorruptionError: an object is not what was put there, or a stub is damaged.
@@ -40,6 +41,7 @@ def bring_back(
     low = EntryID(0, 0) if start is None else parse_id(start)
     high = EntryID(2**64 - 1, 2**64 - 1) if end is None else parse_id(end)
     report = MoveReport(stream.name, "", dry_run)
+    check_pace("bytes_per_s", bytes_per_s)
     pace = Pace(bytes_per_s)
     places: dict[str, Place] = {}
     with opened(stream, dry_run=dry_run) as cold:

@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from diskstream.cold.pace import Pace
 from diskstream.cold_segments import Kept, Sound, Stub
 from diskstream.errors import RemoteError
 from diskstream.ids import EntryID
 from diskstream.objects import Place
+from diskstream.pace import Pace
 
 __all__ = ["RUN_AGAIN", "MoveReport", "Moved", "Progress", "Reader", "described", "fetching", "ignore"]
 
@@ -96,7 +96,7 @@ def fetching(
         def handled(data: bytes) -> None:
             sink(data)
             progress(len(data))
-            pace.took(len(data))
+            pace.passed(len(data))
 
         try:  # this alone: what else is not found is a file of ours, as of a stream that went
             place.fetch(stub.path, handled, stub.size_bytes)
@@ -124,5 +124,5 @@ class Reader:
         if self._at > self._shown:  # what is put again, after a failure, was shown before
             self._progress(self._at - self._shown)
             self._shown = self._at
-        self._pace.took(len(data))
+        self._pace.passed(len(data))
         return data
