@@ -1,5 +1,6 @@
 """The pages for users run as they are written, and their numbers are those of the code."""
 
+import fnmatch
 import inspect
 import re
 import subprocess
@@ -185,6 +186,15 @@ def test_the_public_surface_is_the_one_that_is_drawn(kind: type) -> None:
         known = inspect.signature(method).parameters
         unknown += [(name, word) for word in re.findall(r"(\w+)=", words) if word not in known]
     assert unknown == []
+
+
+@pytest.mark.parametrize("folder", ["diskstream", "diskstream/engine"])
+def test_the_map_of_modules_has_each_of_them(folder: str) -> None:
+    pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("architecture*.md"))
+    named = re.findall(r"[\w*]+\.py\b", pages)
+    modules = [path.name for path in (ROOT / folder).glob("*.py") if path.name[0] != "_"]
+    assert modules
+    assert [each for each in modules if not any(fnmatch.fnmatch(each, name) for name in named)] == []
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/groups.md", "docs/retention.md", "docs/architecture.md"])
