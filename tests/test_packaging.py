@@ -1,16 +1,22 @@
 """What an installation promises: types for callers, the systems it is for, a command that is quiet from the start."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterable
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
-PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+ROOT = Path(__file__).resolve().parent.parent
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = SETTINGS["project"]
+REASONS = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
 # A Ctrl-C that comes while the named module is looked for. Children of a shell's background inherit SIGINT as ignored.
 INTERRUPTED = """
 import os, signal, sys
@@ -87,3 +93,34 @@ def test_type_checkers_of_callers_look_at_our_types() -> None:
 def test_only_linux_is_claimed() -> None:
     claimed = [each for each in PROJECT["classifiers"] if each.startswith("Operating System")]
     assert claimed == ["Operating System :: POSIX :: Linux"]
+
+
+def packages(wanted: Iterable[str | dict[str, str]]) -> set[str]:
+    """The names alone, without those of ours and of groups that are included."""
+    named = {match[0] for each in wanted if isinstance(each, str) and (match := re.match(r"[\w-]+", each))}
+    return named - {"diskstream"}
+
+
+def crates() -> set[str]:
+    files = [ROOT / "native" / crate / "Cargo.toml" for crate in ("core", "sys", "python", "fuzz/libfuzzer")]
+    found = {name for file in files for name in tomllib.loads(file.read_text(encoding="utf-8"))["dependencies"]}
+    return {name for name in found if not name.startswith("diskstream-")}
+
+
+@pytest.mark.parametrize(
+    ("heading", "wanted"),
+    [
+        ("Installed with the package", packages(PROJECT["dependencies"])),
+        ("In the native core", crates() - {"libfuzzer-sys"}),
+        ("Extras, for users who want them", packages(chain(*PROJECT["optional-dependencies"].values()))),
+        ("", packages(chain(*SETTINGS["dependency-groups"].values())) | crates()),
+    ],
+)
+def test_each_dependency_has_its_reason(heading: str, wanted: set[str]) -> None:
+    """Of what `'.[spark]'` installs, matplotlib was said to be for developers only."""
+    part = REASONS.partition(f"## {heading}\n")[2].partition("\n## ")[0] if heading else REASONS
+    rows = re.findall(r"^\| (\[.*?) \| ", part, flags=re.MULTILINE)
+    explained = {name for row in rows for name in re.findall(r"\[([\w-]+)\]", row)}
+    explained |= set(re.findall(r"\[(pytest-\w+)\]", part))
+    assert wanted
+    assert wanted - explained == set()
