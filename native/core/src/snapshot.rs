@@ -83,7 +83,7 @@ pub fn encode(state: &State, chunks: Option<&[(u32, &[u8])]>) -> Vec<u8> {
     out
 }
 
-/// As `State::roll` will have it.
+/// A segment without live entries is not listed from here on: where trims took some, all is trimmed up to its last ID.
 fn put_trimmed(out: &mut Vec<u8>, state: &State) {
     let goes = state.active.live() == 0 && state.active.trimmed > 0;
     let trimmed = state.trimmed_to.max(if goes { state.active.last } else { Id::MIN });

@@ -173,21 +173,6 @@ impl State {
         Ok(())
     }
 
-    /// Turns the active segment into a sealed one and begins the next: what a roll does.
-    pub fn roll(&mut self, next: u64) {
-        let meta = std::mem::take(&mut self.active);
-        self.active.number = next;
-        if self.active_live > 0 {
-            self.sealed_live += self.active_live;
-            self.sealed.push(meta);
-        } else {
-            self.note_trimmed(&meta);
-            self.dropped.push((meta.number, meta.generation));
-        }
-        self.active_live = 0;
-        self.version += 1;
-    }
-
     /// Notes the files that an earlier state listed, or whose segments began since, and that this one does not list: the
     /// frames that dropped them were not seen.
     pub fn note_missed(&mut self, before: &State) {

@@ -38,12 +38,17 @@ fn trim(state: &mut State, place: Place) {
     state.apply(&header(Kind::Trim, 0, 0), &payload, Id::MIN).unwrap();
 }
 
+/// As a stream does it: what the next segment begins with is all that is known of those before.
+fn roll(state: &mut State, next: u64) {
+    *state = snapshot::decode(&snapshot::encode(state, None), next).unwrap();
+}
+
 fn three_segments() -> State {
     let mut state = State { active: SegmentMeta { number: 1, ..Default::default() }, ..Default::default() };
     add(&mut state, 1, 250);
-    state.roll(2);
+    roll(&mut state, 2);
     add(&mut state, 1000, 250);
-    state.roll(3);
+    roll(&mut state, 3);
     add(&mut state, 2000, 250);
     state
 }
@@ -101,7 +106,7 @@ fn what_was_dropped_in_frames_that_were_not_seen_is_found_by_what_is_listed_no_m
     let mut state = three_segments();
     trim(&mut state, Place { segment: 2, position: 9 });
     for (first, next) in [(4000, 4), (5000, 5), (6000, 6)] {
-        state.roll(next);
+        roll(&mut state, next);
         add(&mut state, first, 10);
     }
     delete(&mut state, 4, 0..10);
@@ -124,12 +129,24 @@ fn a_snapshot_brings_the_state_back() {
     trim(&mut state, Place { segment: 1, position: 17 });
     let payload = snapshot::encode(&state, None);
     let back = snapshot::decode(&payload, 4).unwrap();
-    state.roll(4);
-    assert_eq!(back.sealed, state.sealed);
+    assert_eq!(back.sealed, [&state.sealed[..], &[state.active.clone()]].concat());
+    assert_eq!((back.active.number, back.active.live()), (4, 0));
     assert_eq!((back.len(), back.last_id, back.entries_added), (state.len(), state.last_id, 750));
     for cut in 0..payload.len() {
         assert!(snapshot::decode(&payload[..cut], 4).is_err(), "cut at {cut}");
     }
+}
+
+#[test]
+fn how_far_trims_went_is_known_beyond_a_roll_that_lists_nothing_of_what_they_took() {
+    let mut state = three_segments();
+    trim(&mut state, Place { segment: 3, position: 250 });
+    roll(&mut state, 4);
+    assert_eq!((state.len(), state.sealed.len(), state.trimmed_to), (0, 0, Id::new(2249, 0)));
+    let mut deleted = three_segments();
+    delete(&mut deleted, 3, 0..250);
+    roll(&mut deleted, 4);
+    assert_eq!((deleted.len(), deleted.sealed.len(), deleted.trimmed_to), (500, 2, Id::MIN));
 }
 
 #[test]

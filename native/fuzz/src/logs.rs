@@ -11,6 +11,7 @@ use diskstream_core::frame::{self, FrameSpec, Kind};
 use diskstream_core::header::{Frontier, LogHeader, HEADER_BYTES};
 use diskstream_core::id::Id;
 use diskstream_core::scan::judge;
+use diskstream_core::snapshot;
 use diskstream_core::tail::Tail;
 
 use crate::blocks::plain;
@@ -133,9 +134,9 @@ fn follow(file: &[u8], apart: bool) {
     let _ = again.rebase(file, 1, tail.snapshot.0 + tail.snapshot.1, tail.begun.1);
     let mut walk = Walk::new(SALT, HEADER_BYTES, tail.begun.2, None);
     while let Ok(Some(_)) = walk.next(file) {}
-    let mut state = tail.state.clone();
-    state.roll(10);
-    look(&state);
+    if let Ok(rolled) = snapshot::decode(&snapshot::encode(&tail.state, None), 10) {
+        look(&rolled);
+    }
 }
 
 pub fn log(data: &[u8]) {
