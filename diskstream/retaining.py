@@ -95,7 +95,7 @@ class _Memories:
 
 _MEMORIES = _Memories()
 # A forked child has other openings, and a lock that a thread of its parent's may have held.
-os.register_at_fork(after_in_child=_MEMORIES.__init__)  # type: ignore[misc]
+os.register_at_fork(after_in_child=_MEMORIES.__init__)  # type: ignore[misc]  # nobody inherits from it
 
 
 def memory_of(log: StreamLog) -> Memory:
@@ -356,5 +356,5 @@ def preview(log: StreamLog, rule: RetentionRule) -> RetentionReport:
     count = 0
     for block in reader.blocks(log, MIN_ID, bound.prev() or MIN_ID):
         ids = [entry.id for entry in block.entries()]
-        count += looked(log, lambda log, ids=ids: len(not_needed(log, ids)))  # type: ignore[misc]
+        count += looked(log, lambda log, ids=ids: len(not_needed(log, ids)))  # type: ignore[misc]  # bound now
     return RetentionReport(count)

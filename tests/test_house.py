@@ -229,6 +229,16 @@ def test_no_private_name_is_left_that_nothing_reads() -> None:
     )
 
 
+def test_each_exception_from_a_lint_is_explained_on_its_line() -> None:
+    bare = re.compile(r"# (?:noqa: [A-Z0-9, ]+|noqa|type: ignore(?:\[[a-z, -]+\])?)$")
+    assert_none(
+        f"{at(path, number)}: say why, behind {found[0]}"
+        for path in python_files(*OURS)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if (found := bare.search(line))
+    )
+
+
 def test_no_folder_that_cannot_be_listed_counts_as_empty() -> None:
     """`Path.glob` is silent where it may not list, and from Python 3.13 on whatever keeps it from listing."""
     assert_none(

@@ -239,7 +239,7 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         for found, line in _objects(path):
             if end:
-                raise ValueError("there is something behind its end")  # noqa: TRY301
+                raise ValueError("there is something behind its end")  # noqa: TRY301  # one way out of a damaged file
             if manifest is None:
                 manifest = Manifest(_header(path, found))
             elif "stream" in found:
@@ -256,7 +256,7 @@ def read_manifest(folder: Path) -> Manifest:
                 continue
             digest.update(line)
         if manifest is None or end != digest.hexdigest():
-            raise ValueError("its checksum is another")  # noqa: TRY301
+            raise ValueError("its checksum is another")  # noqa: TRY301  # one way out of a damaged file
     except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise _damaged(path, error) from error
     return manifest

@@ -82,7 +82,7 @@ class _Verbs(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 the signature is click's
         return sorted(_MODULES)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # the signature is click's
         if cmd_name not in _MODULES:
             return None
         command = importlib.import_module(f"diskstream.cli.{_MODULES[cmd_name]}").command

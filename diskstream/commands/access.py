@@ -48,11 +48,11 @@ def sign_out(caller: Caller) -> None:
 
 
 def _auth(caller: Caller, words: list[bytes]) -> Reply:
-    if len(words) > 3:  # noqa: PLR2004  # AUTH user password
+    if len(words) > 3:  # AUTH user password
         raise Failure("ERR syntax error")
-    if len(words) == 2 and not _password(caller):  # noqa: PLR2004
+    if len(words) == 2 and not _password(caller):
         raise Failure(_NO_PASSWORD)
-    authenticate(caller, words[1] if len(words) == 3 else b"default", words[-1])  # noqa: PLR2004
+    authenticate(caller, words[1] if len(words) == 3 else b"default", words[-1])
     return OK
 
 
@@ -116,10 +116,10 @@ def _set_user(caller: Caller, words: list[bytes]) -> Reply:
 
 
 def _generate(_caller: Caller, words: list[bytes]) -> Reply:
-    if len(words) > 3:  # noqa: PLR2004
+    if len(words) > 3:
         raise Failure("ERR unknown subcommand or wrong number of arguments for 'GENPASS'. Try ACL HELP.")
-    bits = as_int(words[2]) if len(words) > 2 else 256  # noqa: PLR2004
-    if not 1 <= bits <= 4096:  # noqa: PLR2004
+    bits = as_int(words[2]) if len(words) > 2 else 256
+    if not 1 <= bits <= 4096:
         raise Failure(
             "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096"
         )
@@ -140,7 +140,7 @@ def commands(table: Table) -> tuple[Command, ...]:
 
     def categories(_caller: Caller, words: list[bytes]) -> Reply:
         every = [command for top in table.values() for command in (*top.subcommands.values(), top)]
-        if len(words) == 2:  # noqa: PLR2004
+        if len(words) == 2:
             return sorted({category.removeprefix("@") for command in every for category in categories_of(command)})
         wanted = f"@{words[2].decode('latin-1').lower()}"
         found = [command.name for command in every if wanted in categories_of(command)]

@@ -21,7 +21,7 @@ _TYPES = (b"normal", b"master", b"replica", b"slave", b"pubsub")
 
 
 def _is_plain(text: bytes) -> bool:
-    return all(33 <= byte <= 126 for byte in text)  # noqa: PLR2004  # ASCII that prints, without the blank
+    return all(33 <= byte <= 126 for byte in text)  # ASCII that prints, without the blank
 
 
 def set_name(caller: Caller, name: bytes) -> None:
@@ -112,15 +112,15 @@ def _info(caller: Caller, _words: list[bytes]) -> Reply:
 
 def _list(caller: Caller, words: list[bytes]) -> Reply:
     clients = _clients(caller)
-    if len(words) == 4 and words[2].upper() == b"TYPE":  # noqa: PLR2004
+    if len(words) == 4 and words[2].upper() == b"TYPE":
         kind = words[3].lower()
         if kind not in _TYPES:
             raise Failure(b"ERR Unknown client type '%s'" % c_text(words[3][:128]))
         clients = clients if kind == b"normal" else []
-    elif len(words) > 3 and words[2].upper() == b"ID":  # noqa: PLR2004
+    elif len(words) > 3 and words[2].upper() == b"ID":
         wanted = {as_int(word, "ERR Invalid client ID", least=1) for word in words[3:]}
         clients = [client for client in clients if client.id in wanted]
-    elif len(words) != 2:  # noqa: PLR2004
+    elif len(words) != 2:
         raise Failure(SYNTAX)
     return report_of("".join(_line(client) + "\n" for client in clients), caller.protocol)
 
@@ -167,7 +167,7 @@ def _filter(words: list[bytes]) -> tuple[list[Callable[[Caller], bool]], bool]:
 
 
 def _kill(caller: Caller, words: list[bytes]) -> Reply:
-    if len(words) == 3:  # noqa: PLR2004  # the old form: an address
+    if len(words) == 3:  # the old form: an address
         address = words[2].decode("latin-1")
         found = [client for client in _clients(caller) if client.address == address]
         if not found:
@@ -183,8 +183,8 @@ def _kill(caller: Caller, words: list[bytes]) -> Reply:
 
 
 def _unblock(caller: Caller, words: list[bytes]) -> Reply:
-    reason = words[3].upper() if len(words) == 4 else b"TIMEOUT"  # noqa: PLR2004
-    if len(words) > 4:  # noqa: PLR2004
+    reason = words[3].upper() if len(words) == 4 else b"TIMEOUT"
+    if len(words) > 4:
         raise Failure(SYNTAX)
     if reason not in (b"TIMEOUT", b"ERROR"):
         raise Failure("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
@@ -196,8 +196,8 @@ def _unblock(caller: Caller, words: list[bytes]) -> Reply:
 
 
 def _pause(caller: Caller, words: list[bytes]) -> Reply:
-    mode = words[3].upper() if len(words) == 4 else b"ALL"  # noqa: PLR2004
-    if len(words) > 4:  # noqa: PLR2004
+    mode = words[3].upper() if len(words) == 4 else b"ALL"
+    if len(words) > 4:
         raise Failure(SYNTAX)
     if mode not in (b"ALL", b"WRITE"):
         raise Failure("ERR CLIENT PAUSE mode must be WRITE or ALL")

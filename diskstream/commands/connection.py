@@ -28,7 +28,7 @@ def _hello(caller: Caller, words: list[bytes]) -> Reply:
     at = 2
     while at < len(words):
         option, left = words[at].upper(), len(words) - at - 1
-        if option == b"AUTH" and left >= 2:  # noqa: PLR2004  # user and password
+        if option == b"AUTH" and left >= 2:  # user and password
             login = words[at + 1], words[at + 2]
             at += 3
         elif option == b"SETNAME" and left:
@@ -57,7 +57,7 @@ def _hello(caller: Caller, words: list[bytes]) -> Reply:
 
 
 def _ping(_caller: Caller, words: list[bytes]) -> Reply:
-    if len(words) > 2:  # noqa: PLR2004
+    if len(words) > 2:
         raise Failure("ERR wrong number of arguments for 'ping' command")
     return words[1] if len(words) > 1 else Status(b"PONG")
 

@@ -60,7 +60,7 @@ def _named(table: Table, name: bytes) -> Command | None:
 
 def _get_keys(table: Table, words: list[bytes]) -> tuple[Command, list[bytes]]:
     command = table.get(words[2].decode("latin-1").lower())
-    if command is not None and command.subcommands and len(words) > 3:  # noqa: PLR2004
+    if command is not None and command.subcommands and len(words) > 3:
         command = command.subcommands.get(words[3].decode("latin-1").lower())
     if command is None:
         raise Failure("ERR Invalid command specified")
@@ -76,9 +76,9 @@ def _get_keys(table: Table, words: list[bytes]) -> tuple[Command, list[bytes]]:
 
 def _listed(table: Table, words: list[bytes]) -> Iterable[str]:
     every = [command for top in table.values() for command in (top, *top.subcommands.values())]
-    if len(words) == 2:  # noqa: PLR2004
+    if len(words) == 2:
         return list(table)
-    if len(words) != 5 or words[2].upper() != b"FILTERBY":  # noqa: PLR2004
+    if len(words) != 5 or words[2].upper() != b"FILTERBY":
         raise Failure(SYNTAX)
     by, what = words[3].upper(), words[4].lower()
     if by == b"MODULE":
@@ -114,11 +114,11 @@ def commands(table: Table) -> tuple[Command, ...]:
         return len(table)
 
     def info(caller: Caller, words: list[bytes]) -> Reply:
-        named = [_named(table, name) for name in words[2:]] if len(words) > 2 else list(table.values())  # noqa: PLR2004
+        named = [_named(table, name) for name in words[2:]] if len(words) > 2 else list(table.values())
         return [None if command is None else _details(command, caller.protocol) for command in named]
 
     def docs(_caller: Caller, words: list[bytes]) -> Reply:
-        named = [_named(table, name) for name in words[2:]] if len(words) > 2 else list(table.values())  # noqa: PLR2004
+        named = [_named(table, name) for name in words[2:]] if len(words) > 2 else list(table.values())
         return Map([(command.name, _documents(command)) for command in named if command is not None])
 
     def get_keys(_caller: Caller, words: list[bytes]) -> Reply:

@@ -69,8 +69,8 @@ def _frequency(caller: Caller, words: list[bytes]) -> Reply:
 
 
 def _usage(caller: Caller, words: list[bytes]) -> Reply:
-    if len(words) > 3:  # noqa: PLR2004
-        if len(words) != 5 or words[3].upper() != b"SAMPLES":  # noqa: PLR2004
+    if len(words) > 3:
+        if len(words) != 5 or words[3].upper() != b"SAMPLES":
             raise Failure(SYNTAX)
         if as_int(words[4]) < 0:
             raise Failure(SYNTAX)
@@ -97,7 +97,7 @@ _READ = frozenset({"readonly"})
 
 
 def _sub(name: str, arity: int, run: Run, since: str, summary: str) -> Command:
-    keys = (0, 0, 0) if arity == 2 else (2, 2, 1)  # noqa: PLR2004  # no more than both names
+    keys = (0, 0, 0) if arity == 2 else (2, 2, 1)  # no more than both names
     group = "generic" if name.startswith("object") else "server"
     return Command(name, arity, run, _READ if keys[0] else frozenset(), keys, group, since, summary)
 

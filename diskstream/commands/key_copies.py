@@ -59,7 +59,7 @@ def database_named(words: list[bytes], database: int) -> int:
     """The database that a MOVE or a COPY writes to; for all other commands, and where it names none, `database`."""
     name, word = words[0].lower(), None
     if name == b"move":
-        word = words[2] if len(words) > 2 else None  # noqa: PLR2004
+        word = words[2] if len(words) > 2 else None
     elif name == b"copy":
         word = next((word for option, word in pairwise(words[3:]) if option.upper() == b"DB"), None)
     if word is not None:
@@ -81,7 +81,7 @@ def _swap(caller: Caller, words: list[bytes]) -> Reply:
 
 def _flush(*, every: bool) -> Run:
     def run(caller: Caller, words: list[bytes]) -> Reply:
-        if len(words) > 2 or (len(words) == 2 and words[1].upper() not in (b"ASYNC", b"SYNC")):  # noqa: PLR2004
+        if len(words) > 2 or (len(words) == 2 and words[1].upper() not in (b"ASYNC", b"SYNC")):
             raise Failure(SYNTAX)
         caller.keyspace.flush(None if every else caller.database)
         return OK

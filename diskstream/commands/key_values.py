@@ -125,9 +125,9 @@ def _take(caller: Caller, key: bytes, most: int, *, left: bool) -> list[bytes]:
 
 def _pop(caller: Caller, words: list[bytes]) -> Reply:
     left = words[0][:1].upper() == b"L"
-    if len(words) == 2:  # noqa: PLR2004
+    if len(words) == 2:
         return next(iter(_take(caller, words[1], 1, left=left)), None)
-    if len(words) > 3:  # noqa: PLR2004
+    if len(words) > 3:
         raise Failure(f"ERR wrong number of arguments for '{'l' if left else 'r'}pop' command")
     count = as_int(words[2], "ERR value is out of range, must be positive", least=0)
     with caller.keyspace.changing():

@@ -32,7 +32,7 @@ def _save(caller: Caller, _words: list[bytes]) -> Reply:
 
 
 def _save_behind(caller: Caller, words: list[bytes]) -> Reply:
-    if len(words) > 2 or (len(words) == 2 and words[1].upper() != b"SCHEDULE"):  # noqa: PLR2004
+    if len(words) > 2 or (len(words) == 2 and words[1].upper() != b"SCHEDULE"):
         raise Failure(SYNTAX)
     _sync(caller)
     return Status(b"Background saving started")
@@ -127,7 +127,7 @@ def _done(_caller: Caller, _words: list[bytes]) -> Reply:
 
 def _flush_scripts(_caller: Caller, words: list[bytes]) -> Reply:
     """Of scripts or functions there are none to be flushed."""
-    if len(words) > 3 or any(word.upper() not in (b"SYNC", b"ASYNC") for word in words[2:]):  # noqa: PLR2004
+    if len(words) > 3 or any(word.upper() not in (b"SYNC", b"ASYNC") for word in words[2:]):
         name = words[0].upper()
         raise Failure(b"ERR %s FLUSH only support%s SYNC|ASYNC option" % (name, b"s" if name == b"FUNCTION" else b""))
     return OK
@@ -157,7 +157,7 @@ def _sleep(_caller: Caller, words: list[bytes]) -> Reply:
         seconds = float(words[2])
     except ValueError:
         seconds = -1.0
-    if not 0 <= seconds <= 3600:  # noqa: PLR2004  # an hour: nobody means more
+    if not 0 <= seconds <= 3600:  # an hour: nobody means more
         raise Failure("ERR value is not a valid float")
     time.sleep(seconds)
     return OK

@@ -108,7 +108,7 @@ def _number(setting: Setting, text: str) -> str:
             raise ValueError("argument must be a memory value")
     else:
         digits = text.removeprefix("-")
-        if not (digits.isascii() and digits.isdigit()) or len(digits) > 19:  # noqa: PLR2004  # of 64 bits
+        if not (digits.isascii() and digits.isdigit()) or len(digits) > 19:  # of 64 bits
             raise ValueError("argument couldn't be parsed into an integer")
         number = int(text)
     if not setting.least <= number <= setting.most:

@@ -55,7 +55,7 @@ def _xadd(caller: Caller, given: list[bytes]) -> Reply:
         if words.option() == b"NOMKSTREAM":
             words.take()
             nomkstream = True
-        elif (words.option() == b"IDMPAUTO" and words.left > 1) or (words.option() == b"IDMP" and words.left > 2):  # noqa: PLR2004
+        elif (words.option() == b"IDMPAUTO" and words.left > 1) or (words.option() == b"IDMP" and words.left > 2):
             _producer(words, producer)
         else:
             break
@@ -66,7 +66,7 @@ def _xadd(caller: Caller, given: list[bytes]) -> Reply:
     if producer and entry_id != b"*":
         raise Failure("ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs")
     fields = words.rest()
-    if len(fields) < 2 or len(fields) % 2:  # noqa: PLR2004  # names and values
+    if len(fields) < 2 or len(fields) % 2:  # names and values
         raise _arity("xadd")
     if entry_id == MIN_ID:
         raise Failure(f"ERR {ZeroIDError()}")  # whatever the key is

@@ -53,7 +53,7 @@ def _head(info: StreamSummary) -> list[tuple[Reply, Reply]]:
 
 def _stream(caller: Caller, given: list[bytes]) -> Reply:
     stream = _existing(caller, given[2])
-    if len(given) > 3:  # noqa: PLR2004  # XINFO STREAM key FULL ...
+    if len(given) > 3:  # XINFO STREAM key FULL ...
         return _full(caller, stream, given)
     info = stream.summary()
     tail = [(b"groups", info.groups), (b"first-entry", info.first_entry), (b"last-entry", info.last_entry)]

@@ -37,7 +37,7 @@ class Trimming:
             if "ref" in self.given:
                 raise Failure(SYNTAX)
             self.given["ref"] = option.decode()
-        elif words.left < 2:  # noqa: PLR2004  # an option that takes a value needs one behind it
+        elif words.left < 2:  # an option that takes a value needs one behind it
             return False
         elif option in (b"MAXLEN", b"MINID"):
             self._strategy(words)

@@ -171,7 +171,7 @@ def _xautoclaim(caller: Caller, given: list[bytes]) -> Reply:
 
 
 def _xpending(caller: Caller, given: list[bytes]) -> Reply:
-    if len(given) == 3:  # noqa: PLR2004  # the summary has no more words
+    if len(given) == 3:  # the summary has no more words
         summary = _group(caller, given[1], given[2]).pending()
         if not summary.total:
             return [0, None, None, NIL_ARRAY]
@@ -179,12 +179,12 @@ def _xpending(caller: Caller, given: list[bytes]) -> Reply:
         return [summary.total, summary.first, summary.last, consumers]
     words = Words(given, 3)
     idle_ms = None
-    if not 3 <= words.left <= 6:  # noqa: PLR2004  # start, end, count, and perhaps a consumer, IDLE and its value
+    if not 3 <= words.left <= 6:  # start, end, count, and perhaps a consumer, IDLE and its value
         raise Failure(SYNTAX)
     if words.option() == b"IDLE":
         words.take()
         idle_ms = max(0, words.take_int())
-        if words.left < 3:  # noqa: PLR2004
+        if words.left < 3:
             raise Failure(SYNTAX)
     low, high, count = words.take(), words.take(), max(0, words.take_int())
     start, end = as_start(low), as_end(high)

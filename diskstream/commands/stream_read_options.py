@@ -236,7 +236,7 @@ def in_runs(
 
 def as_reply(protocol: int, found: list[tuple[bytes, Reply]]) -> Reply:
     """Streams with what they gave: a map of RESP3, a list of pairs of RESP2."""
-    return Map(found) if protocol > 2 else [list(each) for each in found]  # noqa: PLR2004  # RESP3
+    return Map(found) if protocol > 2 else [list(each) for each in found]  # RESP3
 
 
 def answer(

@@ -30,7 +30,7 @@ def _range(caller: Caller, given: list[bytes], start: bytes, end: bytes, *, reve
     low, high = as_start(start), as_end(end)
     words, count = Words(given, 4), -1
     while words:
-        if words.option() != b"COUNT" or words.left < 2:  # noqa: PLR2004  # the word and its value
+        if words.option() != b"COUNT" or words.left < 2:  # the word and its value
             raise Failure(SYNTAX)
         words.take()
         count = max(0, words.take_int())

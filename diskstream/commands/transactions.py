@@ -76,7 +76,7 @@ def _all(table: Table, caller: Caller, queue: list[list[bytes]]) -> Reply:
     for words in queue:
         reply = _one(table, caller, words)
         if caller.protocol != protocol:
-            replies = [Raw(encode([each], resp3=protocol > 2)) for each in replies]  # noqa: PLR2004  # RESP3
+            replies = [Raw(encode([each], resp3=protocol > 2)) for each in replies]  # RESP3
             protocol = caller.protocol
         replies.append(reply)
     return replies

@@ -25,7 +25,7 @@ else:
         from redis.exceptions import (
             AuthenticationError,
             BusyLoadingError,
-            ConnectionError,  # noqa: A004
+            ConnectionError,  # noqa: A004  # its name in redis-py
             DataError,
             ExecAbortError,
             NoPermissionError,
@@ -34,14 +34,14 @@ else:
             ReadOnlyError,
             RedisError,
             ResponseError,
-            TimeoutError,  # noqa: A004
+            TimeoutError,  # noqa: A004  # its name in redis-py
             WatchError,
         )
     except ImportError:
         from diskstream.compat.own_errors import (
             AuthenticationError,
             BusyLoadingError,
-            ConnectionError,  # noqa: A004
+            ConnectionError,  # noqa: A004  # its name in redis-py
             DataError,
             ExecAbortError,
             NoPermissionError,
@@ -50,7 +50,7 @@ else:
             ReadOnlyError,
             RedisError,
             ResponseError,
-            TimeoutError,  # noqa: A004
+            TimeoutError,  # noqa: A004  # its name in redis-py
             WatchError,
         )
 

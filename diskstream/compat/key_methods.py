@@ -222,7 +222,7 @@ class ScanMethods(KeyMethods):
         """All keys, one after the other."""
         cursor: int | str = "0"
         while cursor != 0:
-            cursor, names = self.scan(cursor, match=match, count=count, _type=_type, **kwargs)  # type: ignore[arg-type]
+            cursor, names = self.scan(cursor, match=match, count=count, _type=_type, **kwargs)  # type: ignore[arg-type]  # a cursor is a number or text, as in redis-py
             yield from names
 
 

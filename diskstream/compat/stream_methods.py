@@ -94,7 +94,7 @@ class StreamMethods(Calling):
         """How many entries there are."""
         return self.execute_command("XLEN", name)
 
-    def xrange(self, name: Any, min: Any = "-", max: Any = "+", count: int | None = None) -> Answer:  # noqa: A002
+    def xrange(self, name: Any, min: Any = "-", max: Any = "+", count: int | None = None) -> Answer:  # noqa: A002  # redis-py's names
         """Entries from `min` to `max`, as (ID, fields).
 
         Raises:
@@ -102,7 +102,7 @@ class StreamMethods(Calling):
         """
         return self.execute_command("XRANGE", name, min, max, *_count(count, "XRANGE"))
 
-    def xrevrange(self, name: Any, max: Any = "+", min: Any = "-", count: int | None = None) -> Answer:  # noqa: A002
+    def xrevrange(self, name: Any, max: Any = "+", min: Any = "-", count: int | None = None) -> Answer:  # noqa: A002  # redis-py's names
         """Entries from `max` down to `min`, as (ID, fields).
 
         Raises:

@@ -62,7 +62,7 @@ def _after_fork() -> None:
     if _GATE.acquire(blocking=False):
         _GATE.release()
     else:  # a thread that is not here has it: a signal handler raised as the fork waited for it
-        _GATE._at_fork_reinit()  # type: ignore[attr-defined]
+        _GATE._at_fork_reinit()  # type: ignore[attr-defined]  # what threading itself calls after a fork
 
 
 os.register_at_fork(before=_wait_for_others)

@@ -346,7 +346,7 @@ class StreamPending:
             top = 2**64 - 1
             key: bytes | None = _raw((0, top, top))
             while key is not None:
-                found, chunk, _ = self._read(lambda txn, key=key: view_rows.chunk_at(txn, index, key))  # type: ignore[misc]
+                found, chunk, _ = self._read(lambda txn, key=key: view_rows.chunk_at(txn, index, key))  # type: ignore[misc]  # the key is bound now
                 if found is None:
                     break
                 rows = native.pending_rows(group, BY_ID, _key(found), None, chunk, 1 << 62)

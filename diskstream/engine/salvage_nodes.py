@@ -400,7 +400,7 @@ def segment_meta(
     else:
         _, header, footer = sealed_salt(data)
         _refuse_later_file(path, header, footer)
-        owners = {bytes(part["uuid"]) for part in (header, footer) if part is not None}  # type: ignore[call-overload]
+        owners = {bytes(part["uuid"]) for part in (header, footer) if part is not None}  # type: ignore[call-overload]  # a field of bytes
         if owners and uuid not in owners:
             return None
         if footer is not None and footer["segment"] == number and footer["generation"] == generation:

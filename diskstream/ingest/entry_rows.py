@@ -67,4 +67,4 @@ def _pairs(text: str) -> Pairs:
 
 
 def _is_pair(pair: object) -> bool:
-    return isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(part, str) for part in pair)  # noqa: PLR2004
+    return isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(part, str) for part in pair)  # noqa: PLR2004  # what a pair is

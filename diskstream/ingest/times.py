@@ -115,7 +115,7 @@ class TimeParser:
         fault: ValueError | None = None
         for year in years:
             try:
-                candidates.append(datetime.strptime(f"{year} {text}", f"%Y {self._format}"))  # noqa: DTZ007
+                candidates.append(datetime.strptime(f"{year} {text}", f"%Y {self._format}"))  # noqa: DTZ007  # it may hold an offset
             except ValueError as error:  # not this format, or 29 February of a year that has none
                 fault = fault or error
         if not candidates:

@@ -74,4 +74,4 @@ class AddBatch:
 
     def _apart(self, connection: Connection, run: AddRun) -> Reply:
         replies = [self._one_by_one(connection, words) for words in run.commands()]
-        return replies[0] if len(replies) == 1 else Raw(encode(replies, resp3=connection.protocol > 2))  # noqa: PLR2004
+        return replies[0] if len(replies) == 1 else Raw(encode(replies, resp3=connection.protocol > 2))  # noqa: PLR2004  # RESP3

@@ -145,7 +145,7 @@ class Bounds:
 
 def _position(value: object, *, end: bool) -> EntryID | str:
     if not isinstance(value, str):
-        raise ValueError(_POSITIONS)  # noqa: TRY004
+        raise ValueError(_POSITIONS)  # noqa: TRY004  # told as any other value that an option cannot have
     if value.lower() in ("earliest", "latest"):
         return value.lower()
     try:

@@ -176,7 +176,7 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 latest[name] = max(start.get(name, MIN_ID), self._end(stream))
         return latest
 
-    def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: N802
+    def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: N802  # Spark's name
         """Where the next micro-batch ends; `start` where there is nothing for one. All limits of the options hold, or,
         where Spark asks for all that is available, none.
 

@@ -143,6 +143,6 @@ class EntriesStreamWriter(DataSourceStreamArrowWriter):
         """The query's ID, which it keeps as long as its checkpoint; empty where no task told it."""
         return next((each.query for each in messages if isinstance(each, Staged) and each.query), "")
 
-    def abort(self, messages: "list[WriterCommitMessage | None]", batchId: int) -> None:  # noqa: N803
+    def abort(self, messages: "list[WriterCommitMessage | None]", batchId: int) -> None:  # noqa: N803  # Spark's name
         """Removes what was staged, unless a commit that failed half way has decided to append it."""
         abandon(self.path, f"query:{self.options.writer or self._query(messages)}", batchId, _files(messages))

@@ -19,7 +19,7 @@ if missing := what_is_missing():
     pytest.skip(missing, allow_module_level=True)
 
 import numpy as np
-import pandas as pd  # type: ignore[import-untyped]
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from matplotlib.figure import Figure

@@ -113,7 +113,7 @@ def test_sql_over_the_tables(spark: "SparkSession", path: Path) -> None:
 
 def test_the_real_logs_are_counted_as_pandas_does(spark: "SparkSession", shared_dir: Path, tmp_path: Path) -> None:
     """Each log of the data, a stream; its lines by level (or the first column that is one)."""
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
     from pyspark.sql import functions
 
     with zipfile.ZipFile(shared_dir / "data" / "loghub.zip") as packed:

@@ -114,7 +114,7 @@ def follow(store: diskstream.Store, followers: list[Follower], lines: Lines, *, 
         )
         for each in list(left):
             name = each.stream.name
-            shown = each.take(found.get(name, []), lambda what, name=name: lines.say(name, what), retry=retry)  # type: ignore[misc]
+            shown = each.take(found.get(name, []), lambda what, name=name: lines.say(name, what), retry=retry)  # type: ignore[misc]  # the name is bound now
             lines.write(name, shown)
             if each.gone and not retry:
                 left.remove(each)

@@ -49,7 +49,7 @@ def scan_by_columns(spark: "SparkSession", *, on: bool = True, place: Path = _PL
     Returns:
         Whether reads go by columns from now on: not where there is no jar for the session's Spark.
     """
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JError
 
     session: Any = getattr(spark, "_jsparkSession", None)
     if session is None:

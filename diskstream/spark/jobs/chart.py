@@ -133,7 +133,7 @@ def _panel(axis: Any, settings: Settings, title: str, column: str, rows: "pa.Tab
     axis.fill_between(at, values("min"), values("max"), color=_BLUE, alpha=0.13, lw=0, label="min to max")
     quantiles = sorted(zip(settings.quantiles, settings.quantile_names, strict=True))
     upper = [name for each, name in quantiles if each > 0.5]  # noqa: PLR2004 above the median
-    median = next((name for each, name in quantiles if each == 0.5), None)  # noqa: PLR2004
+    median = next((name for each, name in quantiles if each == 0.5), None)  # noqa: PLR2004  # the median
     base = median or "mean"
     lower = values(base)
     for name, alpha in zip(upper, np.linspace(0.42, 0.22, len(upper)), strict=True):
@@ -165,12 +165,12 @@ def _captions(figure: Any, axes: Any, settings: Settings, counts: tuple[int, int
         outside = "outside the years 1 to 9998"
         more += f"; {number_of(left_out, f'row {outside} is', f'rows {outside} are')} left out"
     figure.text(0.07, 1 - 0.58 / height, f"{number_of(rows, 'row')}{more}", fontsize=9, color=_MUTED, va="center")
-    locator = md.AutoDateLocator(tz="UTC")  # type: ignore[no-untyped-call]
+    locator = md.AutoDateLocator(tz="UTC")  # type: ignore[no-untyped-call]  # matplotlib types these in part
     axes[-1].xaxis.set_major_locator(locator)
-    formatter = md.ConciseDateFormatter(locator, tz="UTC")  # type: ignore[no-untyped-call]
+    formatter = md.ConciseDateFormatter(locator, tz="UTC")  # type: ignore[no-untyped-call]  # matplotlib types these in part
     axes[-1].xaxis.set_major_formatter(formatter)
     low, high = axes[-1].get_xlim()  # with margins, which must not pass the calendar's ends either
-    first, last = (float(md.date2num(at)) for at in _DATED)  # type: ignore[no-untyped-call]
+    first, last = (float(md.date2num(at)) for at in _DATED)  # type: ignore[no-untyped-call]  # matplotlib types these in part
     axes[-1].set_xlim(max(low, first), min(high, last))
     axes[-1].set_xlabel("time (UTC)", color=_INK, fontsize=9)
     handles, labels = axes[0].get_legend_handles_labels()

@@ -90,7 +90,7 @@ def _time(ms: int, *, to_ms: int = 1000) -> str:
     at = datetime.fromtimestamp(ms / 1000, UTC)
     if to_ms >= 86_400_000:  # noqa: PLR2004 a day
         return at.strftime("%Y-%m-%d")
-    return at.strftime("%Y-%m-%d %H:%M") if to_ms >= 60_000 else at.strftime("%Y-%m-%d %H:%M:%S")  # noqa: PLR2004
+    return at.strftime("%Y-%m-%d %H:%M") if to_ms >= 60_000 else at.strftime("%Y-%m-%d %H:%M:%S")  # noqa: PLR2004  # a minute
 
 
 def _rate(per_s: float | None) -> str:
@@ -98,7 +98,7 @@ def _rate(per_s: float | None) -> str:
         return "at one moment"
     for limit, times, unit in ((1.0, 1, "s"), (1 / 60, 60, "min"), (1 / 3600, 3600, "h")):
         if per_s >= limit:
-            return f"{per_s * times:,.3g} / {unit}" if per_s * times < 1000 else f"{per_s * times:,.0f} / {unit}"  # noqa: PLR2004
+            return f"{per_s * times:,.3g} / {unit}" if per_s * times < 1000 else f"{per_s * times:,.0f} / {unit}"  # noqa: PLR2004  # in full from there on
     return f"{per_s * 86400:,.3g} / day"
 
 
@@ -113,7 +113,7 @@ def _number(value: float | None) -> str:
 def _percent(share: float) -> str:
     if share in (0, 1):
         return f"{share * 100:.0f} %"
-    return "<0.1 %" if share < 0.001 else f"{min(share, 0.999) * 100:.3g} %"  # noqa: PLR2004
+    return "<0.1 %" if share < 0.001 else f"{min(share, 0.999) * 100:.3g} %"  # noqa: PLR2004  # what is not shown as none, or as all
 
 
 def _meter(share: float, kind: str = "") -> str:

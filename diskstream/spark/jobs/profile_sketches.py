@@ -33,7 +33,7 @@ class Distinct:
     def add(self, values: "pa.Array") -> None:
         """Adds different values, of type binary."""
         # SipHash with a fixed key: the same in every process.
-        from pandas.util import hash_array  # type: ignore[import-untyped]
+        from pandas.util import hash_array
 
         self._keep(hash_array(np.array(values.to_pylist(), dtype=object), categorize=False))
 

@@ -119,7 +119,7 @@ def _worker(given: Given) -> "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.R
 @contextmanager
 def _told() -> Iterator[None]:
     """What went wrong in a task, or with Spark, is raised again, without the traces of Python and Java around it."""
-    from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:

@@ -56,7 +56,7 @@ def session(name: str, *, master: str | None = None, settings: dict[str, str] | 
         DiskstreamError: there is no Java for it, or Spark refuses the settings.
     """
     check_ready(master)
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 

@@ -74,7 +74,7 @@ def _reported(spark: Any) -> Iterator[Callable[[], int]]:
 
 
 def _follow(what: str, total: int, finished: Callable[[], int], done: threading.Event) -> None:
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JError
 
     columns = (
         TextColumn("{task.description}", markup=False),
