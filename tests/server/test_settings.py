@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from diskstream.commands import globs, key_records, keyspace, stream_read_options
 from diskstream.commands.all_commands import table
+from diskstream.server import batching, connection
 from diskstream.server.config_file import split_line
 from diskstream.server.errors import ServeError
 from diskstream.server.settings import ServerSettings, from_words, merged, names, size_of
@@ -99,6 +101,23 @@ def test_every_setting_is_in_the_page_and_shown_as_it_is_set() -> None:
         assert f"| `{name}` | {f'`{shown[name]}`' if shown[name] else ''} |".replace("|  |", "| |") in page, name
     again = merged(shown, {})
     assert again == ServerSettings()
+
+
+@pytest.mark.parametrize(
+    ("row", "holds"),
+    [
+        ("| databases | 16 |", keyspace.DATABASES == 16),
+        ("| a pattern of KEYS, SCAN, CONFIG GET | 16 KiB |", globs._MAX_BYTES == 16 << 10),
+        ("| 1 to 4096 bytes; of a key of another type a mebibyte |", key_records.MAX_VALUE_BYTES == 1 << 20),
+        ("| 4,096, and what the last one sent in a row; 64 MiB |", batching._MOST_ENTRIES == 4096),
+        ("| replies waiting for a client | 1 MiB and one reply |", connection.SOFT_OUT_BYTES == 1 << 20),
+        ("| a reply to XREAD, XREADGROUP with no COUNT, or one above 1000 |", stream_read_options.FEW == 1000),
+    ],
+)
+def test_the_limits_of_the_page_are_those_of_the_code(row: str, holds: bool) -> None:
+    """Of a frame it said 1,024 entries or 4 MiB: one of a quick client had more."""
+    assert row in (Path(__file__).parents[2] / "docs" / "server.md").read_text(encoding="utf-8")
+    assert holds
 
 
 def test_every_command_is_in_the_page_and_no_other() -> None:
