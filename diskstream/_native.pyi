@@ -160,7 +160,6 @@ class LogFile:
     def pwrite_sync(self, offset: int, data: bytes) -> None: ...  # Writes `data`, durable on return
     def extend(self, size_bytes: int) -> None: ...  # Writes zeros up to `size_bytes` and maps them
     def flush(self) -> None: ...  # fdatasync
-    def start_flush(self, offset: int, size_bytes: int) -> None: ...  # Asks for a range to be written back
     def read(self, offset: int, size_bytes: int) -> bytes: ...  # Bytes of the mapping, as far as it goes
     def close(self) -> None: ...  # Closes the descriptor; mappings that readers hold live on
     @property

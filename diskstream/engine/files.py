@@ -64,9 +64,6 @@ class LogFileLike(Protocol):
     def flush(self) -> None:
         """fdatasync: all that was written and stored, and a size that grew."""
 
-    def start_flush(self, offset: int, size_bytes: int, /) -> None:
-        """Asks for a range to be written back. Promises nothing."""
-
     @property
     def size_bytes(self) -> int:
         """Bytes mapped: what is zero-filled."""

@@ -327,10 +327,6 @@ class RecordedLog:
         if self.files.in_flush is not None:
             self.files.in_flush()
 
-    def start_flush(self, offset: int, size_bytes: int, /) -> None:
-        """Promises nothing, so there is nothing to note: an unflushed write may be on disk at any time."""
-        self.file.start_flush(offset, size_bytes)
-
     @property
     def size_bytes(self) -> int:
         """Bytes mapped."""

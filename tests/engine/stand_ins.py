@@ -65,9 +65,6 @@ class _WatchedLog:
         self._step("flush", self._path)
         self._log.flush()
 
-    def start_flush(self, offset: int, size_bytes: int) -> None:
-        self._log.start_flush(offset, size_bytes)
-
     @property
     def size_bytes(self) -> int:
         return self._log.size_bytes

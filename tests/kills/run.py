@@ -139,7 +139,7 @@ def _kill(job: Job, directory: Path, outcome: Outcome) -> None:
 
 _CLASSES = {
     "a write": {"write", "pwrite64", "pwritev", "pwritev2", "writev", "ftruncate", "fallocate"},
-    "a flush": {"fsync", "fdatasync", "msync", "sync_file_range"},
+    "a flush": {"fsync", "fdatasync", "msync"},
     "a change of names": {"rename", "renameat", "renameat2", "link", "linkat", "unlink", "unlinkat", "mkdir", "rmdir"},
     "a lock or a wait": {"flock", "futex", "fcntl"},
     "memory": {"mmap", "munmap", "mprotect", "madvise", "brk", "mremap"},

@@ -167,15 +167,6 @@ impl LogFile {
         py.detach(|| self.inner.flush()).map_err(|error| self.inner.failed(py, error))
     }
 
-    /// Asks for a range to be written back. Promises nothing.
-    fn start_flush(&self, py: Python<'_>, offset: u64, size_bytes: u64) {
-        py.detach(|| {
-            if let Ok(file) = self.inner.open_file() {
-                sys_io::start_writeback(file.as_raw_fd(), offset, size_bytes);
-            }
-        });
-    }
-
     /// Copies bytes out of the mapping, as far as it goes.
     fn read<'py>(&self, py: Python<'py>, offset: usize, size_bytes: usize) -> Bound<'py, PyBytes> {
         let map = self.inner.map();

@@ -66,13 +66,6 @@ pub fn fdatasync(fd: RawFd) -> io::Result<()> {
     }
 }
 
-/// Asks the kernel to begin writing a range back. Promises nothing.
-pub fn start_writeback(fd: RawFd, offset: u64, size: u64) {
-    let (Ok(offset), Ok(size)) = (i64::try_from(offset), i64::try_from(size)) else { return };
-    // SAFETY: no memory is involved.
-    unsafe { libc::sync_file_range(fd, offset, size, libc::SYNC_FILE_RANGE_WRITE) };
-}
-
 /// Reads exactly `size` bytes at `offset` into `buffer`, which is cleared first.
 ///
 /// # Errors
