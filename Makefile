@@ -21,6 +21,8 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 NATIVE_SOURCES := $(shell find native \( -path native/target -o -path native/fuzz \) -prune -o -type f \( -name '*.rs' -o -name '*.toml' -o -name Cargo.lock \) -print)
 PACKAGES := diskstream diskstream_command pyspark_diskstream
+# What programs import. A package that says what it exports has no others on its page.
+REFERENCE := diskstream $(addprefix diskstream.,aio archiving backups cold compat dissecting exporting ingest replaying spark)
 # mypy refuses a directory without Python in it.
 TYPED := $(sort $(patsubst %/,%,$(dir $(wildcard diskstream/*.py diskstream_command/*.py tools/*.py tests/*.py bench/*.py))))
 
@@ -69,8 +71,8 @@ fuzz: build $(STAMPS)/test $(STAMPS)/cxx ## Made-up bytes for every parser: TORT
 sanitize: build $(STAMPS)/test ## The tests of the Rust crates, and some of the bindings, under the address sanitizer
 	$(BIN)/python -m tests.fuzz.sanitize
 
-docs: build $(STAMPS)/docs ## Write the reference of the Python interface to build/docs
-	$(BIN)/pdoc --output-directory build/docs diskstream
+docs: build $(STAMPS)/docs $(STAMPS)/spark ## Write the reference of the Python interface to build/docs
+	$(BIN)/pdoc --output-directory build/docs $(REFERENCE)
 
 format: $(STAMPS)/lint ## Format Python and Rust, and mend what the linter can mend
 	$(BIN)/ruff check --fix .

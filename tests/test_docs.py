@@ -5,6 +5,7 @@ import inspect
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -186,6 +187,18 @@ def test_the_public_surface_is_the_one_that_is_drawn(kind: type) -> None:
         known = inspect.signature(method).parameters
         unknown += [(name, word) for word in re.findall(r"(\w+)=", words) if word not in known]
     assert unknown == []
+
+
+def test_the_reference_has_the_modules_that_the_pages_import() -> None:
+    """It had one page, of `diskstream` itself: a package that says what it exports has no others on its page."""
+    made = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (names,) = re.findall(r"^REFERENCE := diskstream \$\(addprefix diskstream\.,(.*)\)$", made, flags=re.MULTILINE)
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    texts = "".join(page.read_text(encoding="utf-8") for page in pages)
+    imported = set(re.findall(r"(?:import diskstream\.|from diskstream\.|from diskstream import )([a-z]+)\b", texts))
+    assert len(imported) > 5
+    assert imported - set(names.split()) == set()
+    assert [name for name in names.split() if find_spec(f"diskstream.{name}") is None] == []
 
 
 @pytest.mark.parametrize("folder", ["diskstream", "diskstream/engine"])
