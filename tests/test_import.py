@@ -141,6 +141,17 @@ def test_clamped_rows_stay_in_their_place(tmp_path: Path, directory: Path, run: 
     ]
 
 
+def test_each_row_that_was_given_another_time_is_told(tmp_path: Path, run: Import) -> None:
+    """Those alone were that are older than the row above them in the file: 1 of the 3 of the first import here; and of
+    the second, all of which is older than what is there, none."""
+    first = written(tmp_path / "a.csv", b"t\n1000000100\n1000000050\n1000000060\n1000000070\n1000000110\n")
+    second = written(tmp_path / "b.csv", b"t\n1000000100\n1000000101\n")
+    result = run(first, "--timestamp", "t", "--disorder", "clamp", "--json")
+    assert json.loads(result.stdout)["disordered"] == 3
+    result = run(second, "--timestamp", "t", "--disorder", "clamp")
+    assert "2 older than the row or the entry before (given its time)" in result.stdout
+
+
 def test_disorder_can_be_refused(tmp_path: Path, directory: Path, run: Import) -> None:
     result = run(written(tmp_path / "a.csv", DISORDERED), "--timestamp", "t", "--disorder", "error", code=1)
     assert "a.csv:3: lies 2.000 s before the row above it" in result.stderr

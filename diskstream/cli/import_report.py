@@ -72,7 +72,7 @@ def _sentence(report: LoadReport, seconds: float, disorder: str) -> Iterator[str
     if report.repeated:
         yield f"{report.repeated:,} of the same millisecond as the row before"
     if report.disordered:
-        how = "sorted by time" if disorder == "sort" else "given the time of the row before"
-        yield f"{report.disordered:,} older than the row before ({how})"
+        how = "row before (sorted by time)" if disorder == "sort" else "row or the entry before (given its time)"
+        yield f"{report.disordered:,} older than the {how}"
     if report.checked:
         yield "read back and found the same"

@@ -45,7 +45,7 @@ class LoadReport:
     resumed: int = 0  # rows that an earlier run had imported before it was interrupted
     skipped: int = 0
     repeated: int = 0  # rows of the same millisecond as their predecessor
-    disordered: int = 0  # rows that lie before their predecessor in the file
+    disordered: int = 0  # rows that lie before their predecessor in the file; or, clamped, that were given another time
     first_id: diskstream.EntryID | None = None
     last_id: diskstream.EntryID | None = None
     bad_rows: list[str] = field(default_factory=list)  # the first few, as `file:line: reason`
@@ -196,6 +196,8 @@ class Loader:
                     hint="import it into a stream of its own, or take --disorder clamp to append it after that entry",
                 ) from None
             self.report.repeated = ids.repeated
+            if self._options.disorder == "clamp":  # not those alone that are older than the row above them in the file
+                self.report.disordered = ids.clamped
             yield entry_id, pairs
 
     def _with_given_ids(
