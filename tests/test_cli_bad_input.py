@@ -167,13 +167,7 @@ def test_odd_words_in_the_place_of_any_other(
     words = [chosen.draw(st.one_of(st.just(word), _ODD)) for word in words_for(verb, fixed)]
     command = VERBS[verb]
     for option in chosen.draw(st.lists(st.sampled_from(command.params), max_size=2)):
-        if isinstance(option, click.Option) and option.name not in (
-            "directory",
-            "follows",
-            "output",
-            "help",
-            "interval",
-        ):
+        if isinstance(option, click.Option) and option.name not in _SPARED:
             words += [option.opts[-1]] if option.is_flag else [option.opts[-1], chosen.draw(_ODD)]
     result = CliRunner().invoke(main, [*verb, *words, "--dir", str(fixed / "store")], input="n\n")
     told(result, (*verb, *words))

@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,6 @@ import diskstream
 from diskstream.cli import main
 from diskstream.errors import ReadOnlyError, storage_error
 from tests.engine.mounts import unwritable
-
-Said = Callable[..., str]
 
 
 @pytest.fixture

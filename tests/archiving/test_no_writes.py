@@ -1,6 +1,6 @@
 """A source that takes no writes for a while, as it cannot save, or has lost its replicas: it is copied all the same."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,8 +13,6 @@ from tests.archiving.test_archive import until
 from tests.archiving.test_away import following, has_come
 from tests.archiving.world import World
 from tests.conftest import RedisServer
-
-Refusing = Callable[[], None]
 
 
 @pytest.fixture
