@@ -174,16 +174,15 @@ def _write(
         raise
 
 
-def reap(log: StreamLog, *, wait: bool = True) -> int:
+def reap(log: StreamLog, *, wait: bool = True) -> None:
     """Removes the files of segments that the log no longer lists, once the frame that says so is durable.
 
     Unless told to `wait`, it leaves that to whoever is at the stream's files at the moment, and to a later call.
     """
     with log.ctl.locked(MAINTENANCE, wait) as held:
-        if not held:
-            return 0
-        log.refresh()
-        return log.remove_dropped()
+        if held:
+            log.refresh()
+            log.remove_dropped()
 
 
 def _size(log: StreamLog, views: Iterable[SegmentView]) -> int:
