@@ -98,7 +98,8 @@ def _dump(caller: Caller, words: list[bytes]) -> Reply:
     return dump_stream(keyspace.stream(caller.database, key)) if kind == "stream" else dump_values(kind, values)
 
 
-def _restore(caller: Caller, words: list[bytes]) -> Reply:
+def _restore_options(words: list[bytes]) -> tuple[bool, bool]:
+    """Whether a RESTORE replaces the key, and whether its life is a time of the clock."""
     replace = absolute = False
     told = b""
     left = Words(words, 4)
@@ -115,6 +116,11 @@ def _restore(caller: Caller, words: list[bytes]) -> Reply:
                 raise Failure(refusal)
         else:
             raise Failure(SYNTAX)
+    return replace, absolute
+
+
+def _restore(caller: Caller, words: list[bytes]) -> Reply:
+    replace, absolute = _restore_options(words)
     keyspace, key = caller.keyspace, words[1]
     if not replace and keyspace.kind(caller.database, key) is not None:
         raise Failure(_TAKEN)
