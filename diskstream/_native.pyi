@@ -37,7 +37,7 @@ __all__ += ["MAX_GROUPS", "MAX_NAMES_BYTES", "MAX_NAME_BYTES", "MAX_SETTING_BYTE
 __all__ += ["Block", "Changes", "Ctl", "Delivery", "Entry", "EntryID", "Guard", "Log", "LogFile", "RowSegment", "Turn"]
 __all__ += ["AuditFile", "AuditLog", "ColumnBatch", "NodeCache", "PackedRows", "SealedSegment", "Sealer"]
 __all__ += ["LOOK_MS", "SEEN_EVERY_MS", "RowDigests", "ScanBatch", "ScanLayout", "Unknown", "forked", "AddRun"]
-__all__ += ["SegmentView", "check_rows", "delivery", "first_segment", "pack_columns", "pack_pairs", "restore_entry"]
+__all__ += ["SegmentView", "are_plain", "check_rows", "delivery", "first_segment", "pack_columns", "pack_pairs"]
 __all__ += ["CommandRun", "EntriesReply", "Receiver", "ReplyEncoder", "RequestParser", "checksum", "entry_lists"]
 __all__ += ["segment_at", "send_each", "unpack_node", "unpack_rows", "wait_bells", "wait_turns"]
 
@@ -480,6 +480,9 @@ def entry_lists(blocks: Iterable[Block], reverse: bool = False, limit: int | Non
 
 def restore_entry(id: _IDLike, pairs: Sequence[tuple[bytes, bytes]], text: bool = False) -> Entry:
     """An entry from its parts: what unpickling calls."""
+
+def are_plain(rows: list[Any] | tuple[Any, ...]) -> bool:
+    """Whether each row is a dict, list or tuple itself: the same when it is read again, and no code of the caller's."""
 
 def check_rows(rows: Iterable[Any], ids: Iterable[_IDLike] | None = None) -> None:
     """Raises what appending these rows would, as far as the stream does not matter."""

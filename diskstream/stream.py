@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
-from diskstream._native import Block, Entry, EntryID, check_rows, entry_lists
+from diskstream._native import Block, Entry, EntryID, are_plain, check_rows, entry_lists
 from diskstream.arguments import check_whole, items_of
 from diskstream.columned import Columned
 from diskstream.commits import AddOptions, Commit, EntryOptions, record_of
@@ -160,7 +160,8 @@ class Stream(Grouped, Columned, Committing, Described, Retained, Scanned, WireAd
         if id == "*" and plain and not durable:
             add = self._direct[0]
             if add is not None and ref == "KEEPREF":
-                fields = fields if type(fields) in _PLAIN else _rereadable(fields)
+                if type(fields) is not dict:
+                    fields = _rereadable(fields)
                 try:
                     return add(fields)
                 except StreamMoved:
@@ -235,7 +236,7 @@ class Stream(Grouped, Columned, Committing, Described, Retained, Scanned, WireAd
         given = None if ids is None else list(items_of("ids", ids))
         if not listed and not given:
             return []
-        if not _PLAIN.issuperset(map(type, listed)):
+        if not are_plain(listed):
             listed = [_rereadable(row) for row in listed]
         if not nomkstream and not self.exists():
             check_rows(listed, given)

@@ -111,10 +111,14 @@ impl RowsEncoder {
     /// Whether the row may go on with a field of this size, and there is memory for it.
     #[inline]
     fn has_room(&mut self, name_bytes: usize, value_bytes: usize) -> bool {
-        if self.left_out_bytes > 0
-            || self.fields >= MAX_FIELDS
-            || self.row_bytes().saturating_add(name_bytes).saturating_add(value_bytes) > MAX_ENTRY_BYTES
-        {
+        // Where something was left out the row has as many fields as may be, or this many bytes.
+        let row_bytes = self.row_bytes().saturating_add(name_bytes).saturating_add(value_bytes);
+        (row_bytes < SMALL_BYTES && self.fields < MAX_FIELDS) || self.has_large_room(row_bytes, name_bytes, value_bytes)
+    }
+
+    #[inline(never)]
+    fn has_large_room(&mut self, row_bytes: usize, name_bytes: usize, value_bytes: usize) -> bool {
+        if self.left_out_bytes > 0 || self.fields >= MAX_FIELDS || row_bytes > MAX_ENTRY_BYTES {
             return false;
         }
         if name_bytes + value_bytes < SMALL_BYTES {

@@ -127,6 +127,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(delivery::delivery, module)?)?;
     module.add_function(wrap_pyfunction!(entry::restore_entry, module)?)?;
     module.add_function(wrap_pyfunction!(ranging::entry_lists, module)?)?;
+    module.add_function(wrap_pyfunction!(log_append::are_plain, module)?)?;
     module.add_function(wrap_pyfunction!(log_append::check_rows, module)?)?;
     module.add_function(wrap_pyfunction!(packing::pack_named_columns, module)?)?;
     module.add_function(wrap_pyfunction!(packing::pack_listed_pairs, module)?)?;

@@ -11,7 +11,7 @@ use diskstream_core::ops::{self, Place, SetId};
 use diskstream_core::rows::{RowsEncoder, Step};
 use diskstream_sys::ctl::{Lock, Word};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
 use crate::commit::{check_flags, wait_durable, Batch, Choice, Target};
 use crate::ctl::{acquire, place};
@@ -220,6 +220,20 @@ pub fn check_rows(py: Python<'_>, rows: &Bound<'_, PyAny>, ids: Option<&Bound<'_
         return Err(failure(py, "", Failure::Zero));
     }
     Ok(())
+}
+
+/// Whether each row is a dict, list or tuple itself: the same when it is read again, and no code of the caller's to run.
+#[pyfunction]
+pub fn are_plain(rows: &Bound<'_, PyAny>) -> bool {
+    fn is_plain(row: &Bound<'_, PyAny>) -> bool {
+        row.is_exact_instance_of::<PyDict>()
+            || row.is_exact_instance_of::<PyList>()
+            || row.is_exact_instance_of::<PyTuple>()
+    }
+    if let Ok(list) = rows.cast_exact::<PyList>() {
+        return list.iter().all(|row| is_plain(&row));
+    }
+    rows.cast_exact::<PyTuple>().is_ok_and(|tuple| tuple.iter_borrowed().all(|row| is_plain(&row)))
 }
 
 #[pymethods]
