@@ -25,7 +25,7 @@ from diskstream.plurals import number_of
 if TYPE_CHECKING:
     from pyarrow import fs
 
-__all__ = ["MAX_PATH_CHARS", "Object", "Place", "Source"]
+__all__ = ["MAX_PATH_CHARS", "LostObjectError", "Object", "Place", "Source"]
 
 MAX_PATH_CHARS = 512
 _PATH = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
@@ -54,6 +54,10 @@ _HINTS = (
 )
 _SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID", "AZURE_STORAGE_KEY")
 _SHORTEST_SECRET = 4  # what is shorter would be replaced in the middle of words
+
+
+class LostObjectError(RemoteError):
+    """An object is not there any more, or not as it was put: that is the matter of this one, not of the place."""
 
 
 @dataclass(frozen=True)
@@ -296,15 +300,15 @@ class Place:
 
         Raises:
             FileNotFoundError: there is none.
-            RemoteError: it has another size, or the storage does not answer, refuses, or breaks off; or a disk is not
+            LostObjectError: it has another size.
+            RemoteError: the storage does not answer, refuses, or breaks off; or a disk is not
                 mounted.
         """
         try:
             with self._opened_file(path) as (source, found):
                 if found != size_bytes:
-                    raise RemoteError(
-                        self.url, f"{path} has {number_of(found, 'byte')}, where {size_bytes:,} were put", _NOT_OURS
-                    )
+                    what = f"{path} has {number_of(found, 'byte')}, where {size_bytes:,} were put"
+                    raise LostObjectError(self.url, what, _NOT_OURS)
                 self._read(path, source, sink, size_bytes)
         except FileNotFoundError:
             self.check_folder(path.partition("/")[0])

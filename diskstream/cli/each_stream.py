@@ -50,8 +50,12 @@ class EachStream:
         except diskstream.DiskFullError:
             raise
         except OF_ONE as error:
-            self.failed += 1
-            Failure(f"{text(stream.name)}: {error}", hint=getattr(error, "hint", None)).show()
+            self.tell(stream, error)
+
+    def tell(self, stream: diskstream.Stream, error: diskstream.DiskstreamError) -> None:
+        """Tells of what cannot be done with one of them."""
+        self.failed += 1
+        Failure(f"{text(stream.name)}: {error}", hint=getattr(error, "hint", None)).show()
 
     def whole(self) -> list[diskstream.Stream]:
         """Those that can be read, each of the others told of: for what looks at all of them at once."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from diskstream.cold.transfer import MoveReport, Progress, described, fetching, ignore
 from diskstream.cold_segments import STUB, opened
+from diskstream.errors import CorruptionError, RemoteError
 from diskstream.ids import EntryID, IDLike, parse_id
-from diskstream.objects import Place
+from diskstream.objects import LostObjectError, Place
 from diskstream.pace import Pace, check_pace
 from diskstream.stream import Stream
 
@@ -20,6 +23,7 @@ def bring_back(
     dry_run: bool = False,
     progress: Progress | None = None,
     bytes_per_s: float | None = None,
+    on_lost: Callable[[CorruptionError | RemoteError], object] | None = None,
 ) -> MoveReport:
     """Brings cold segments back for good; their objects stay, until they are swept.
 
@@ -29,6 +33,8 @@ def bring_back(
         dry_run: say what would come, and do nothing.
         progress: called with bytes just fetched.
         bytes_per_s: the most to fetch in a second.
+        on_lost: told of each segment whose object is gone, or is not what was put there; the others are brought back.
+            None: that is raised, and nothing of what follows is looked at.
 
     Raises:
         ArgumentError: a bound that is not above 0.
@@ -53,7 +59,13 @@ def bring_back(
                 if stub.url not in places:
                     places[stub.url] = Place(stub.url)
                 fetch = fetching(places[stub.url], pace, progress or ignore)
-                if not cold.bring_back(segment, fetch):
+                try:
+                    if not cold.bring_back(segment, fetch):
+                        continue
+                except (CorruptionError, LostObjectError) as error:
+                    if on_lost is None:
+                        raise
+                    on_lost(error)
                     continue
             report.segments.append(described(segment, stub.path))
     return report

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from diskstream.cold_segments import Kept, Sound, Stub
 from diskstream.errors import RemoteError
 from diskstream.ids import EntryID
-from diskstream.objects import Place
+from diskstream.objects import LostObjectError, Place
 from diskstream.pace import Pace
 
 __all__ = ["RUN_AGAIN", "MoveReport", "Moved", "Progress", "Reader", "described", "fetching", "ignore"]
@@ -84,7 +84,7 @@ def _gone(stub: Stub) -> RemoteError:
     """Says of an object that is gone what was in it."""
     hint = "put it back there, or find a backup of the store"
     what = f"{stub.path} is not there any more: it holds entries {stub.first} to {stub.last}"
-    return RemoteError(stub.url, what, hint)
+    return LostObjectError(stub.url, what, hint)
 
 
 def fetching(

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from diskstream.cli import main
-from tests.cold.world import ENTRIES, filled, opened, rows
+from tests.cold.world import ENTRIES, filled, opened, rows, spoilt, where
 
 Run = Callable[..., Result]
 
@@ -185,3 +185,25 @@ def test_a_dry_run_changes_nothing_and_works_where_nothing_may_be_written(
     assert "would have a stub" in run("cold", "adopt", "--from", folder_place, "--dry-run").stdout
     assert "would be removed" in run("cold", "sweep", "--at", folder_place, "--older-than", "0s", "--dry-run").stdout
     assert state() == before
+
+
+@pytest.mark.parametrize("how", ["gone", "cut", "other bytes"])
+def test_what_is_lost_there_keeps_nothing_else_from_coming_back(run: Run, tmp_path: Path, how: str) -> None:
+    """Nothing came of what is behind it, neither in its stream nor in those that follow."""
+    place = tmp_path / "place"
+    with opened(tmp_path / "store") as store:
+        filled(store, "y")
+    moved = len(objects(run("cold", "move", "--to", f"file://{place}", "--before", "100", "--json"))) - 2
+    for lost in place.rglob("0000000[13].*.seg"):
+        if how == "gone":
+            lost.unlink()
+        else:
+            data = lost.read_bytes()
+            lost.write_bytes(data[:-1] if how == "cut" else spoilt(data))
+    result = run("cold", "fetch", code=1)
+    assert result.stderr.count("error: ") == 4
+    assert [line.split(",")[0] for line in result.stdout.splitlines()] == [
+        f"{name}: {moved // 2 - 2} segments" for name in "xy"
+    ]
+    with opened(tmp_path / "store") as store:
+        assert [where(store.stream(name)).count("cold") for name in "xy"] == [2, 2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
@@ -41,7 +42,8 @@ def command(
 ) -> None:
     """Bring cold segments of STREAM, or of all streams, back to this disk.
 
-    Reads need no such thing. What is at the place stays there, until `diskstream cold sweep` removes it.
+    Reads need no such thing. What is at the place stays there, until `diskstream cold sweep` removes it. A segment
+    whose object is gone or damaged is told of, and the others come; the exit status is 1 then.
     """
     with existing_store(directory, read_only=dry_run, retention_interval_ms=0) as store:
         each = EachStream(store, stream)
@@ -51,7 +53,14 @@ def command(
                 if not dry_run:
                     with bytes_progress(f"fetching {text(found.name)}") as (on_total, progress):
                         on_total(report.size_bytes)
-                        report = bring_back(found, start=start, end=end, progress=progress, bytes_per_s=bytes_per_s)
+                        report = bring_back(
+                            found,
+                            start=start,
+                            end=end,
+                            progress=progress,
+                            bytes_per_s=bytes_per_s,
+                            on_lost=partial(each.tell, found),
+                        )
                 write_moved(report, "would come back" if dry_run else "came back", as_json=as_json)
                 rule = found.retention
                 if rule is not None and rule.to is not None and report.segments:
