@@ -29,8 +29,9 @@ use crate::error::{Error, Result};
 use crate::group_ops::{read_ops, Op};
 use crate::pending::{unzigzag, zigzag};
 use crate::plurals::number_of;
+use crate::whose::{check, put_whose, read_whose};
 use crate::wire::{put_u32, put_u64, put_varint, Reader};
-use crate::{checksum, zstd_could_unpack, CODEC_PLAIN, CODEC_ZSTD, FORMAT_VERSION};
+use crate::{checksum, zstd_could_unpack, CODEC_PLAIN, CODEC_ZSTD};
 
 pub const HEADER_BYTES: usize = 64;
 pub const BLOCK_HEAD_BYTES: usize = 48;
@@ -52,25 +53,12 @@ pub struct AuditKey {
 
 impl AuditKey {
     fn put(&self, out: &mut Vec<u8>, magic: &[u8; 8]) {
-        out.extend_from_slice(magic);
-        put_u32(out, FORMAT_VERSION);
-        put_u32(out, self.salt);
-        out.extend_from_slice(&self.uuid);
+        put_whose(out, magic, self.salt, &self.uuid);
         put_u64(out, self.segment);
     }
 
     fn parse(reader: &mut Reader<'_>, magic: &[u8; 8], what: &'static str) -> Result<AuditKey> {
-        let found = reader.take(8)?;
-        if found != magic {
-            return Err(Error::corrupt(what, 0, format!("the magic {magic:02x?}"), format!("{found:02x?}")));
-        }
-        let version = reader.u32()?;
-        if version > FORMAT_VERSION {
-            return Err(Error::Newer { what, supported: FORMAT_VERSION, found: version });
-        }
-        let salt = reader.u32()?;
-        let mut uuid = [0u8; 16];
-        uuid.copy_from_slice(reader.take(16)?);
+        let (salt, uuid) = read_whose(reader, magic, what)?;
         Ok(AuditKey { uuid, segment: reader.u64()?, salt })
     }
 
@@ -79,19 +67,6 @@ impl AuditKey {
         check(bytes, HEADER_BYTES, "audit header")?;
         AuditKey::parse(&mut Reader::new(bytes, "audit header"), HEADER_MAGIC, "audit header")
     }
-}
-
-/// The last four of `size` bytes must be the checksum of the rest.
-fn check(bytes: &[u8], size: usize, what: &'static str) -> Result<()> {
-    let (body, stored) = bytes
-        .get(..size)
-        .and_then(|bytes| bytes.split_at_checked(size - 4))
-        .ok_or_else(|| Error::corrupt(what, 0, number_of(size as u64, "byte"), bytes.len()))?;
-    let (crc, stored) = (checksum(body), Reader::new(stored, what).u32()?);
-    if crc != stored {
-        return Err(Error::corrupt(what, (size - 4) as u64, format!("checksum {crc:08x}"), format!("{stored:08x}")));
-    }
-    Ok(())
 }
 
 fn put_crc(out: &mut Vec<u8>, start: usize) {

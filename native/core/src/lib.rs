@@ -49,6 +49,7 @@ pub mod staged;
 pub mod state;
 pub mod tail;
 pub mod typed;
+pub mod whose;
 pub mod wire;
 
 /// The version of every file format here. A file with a greater one is refused.

@@ -24,8 +24,8 @@ use crate::error::{Error, Result};
 use crate::id::Id;
 use crate::plurals::number_of;
 use crate::sparse::{INDEX_ROW_BYTES, PAGE_ROW_BYTES};
+use crate::whose::{check, put_whose, read_whose};
 use crate::wire::{put_id, put_u32, put_u64, Reader};
-use crate::FORMAT_VERSION;
 
 pub const SEGMENT_HEADER_BYTES: usize = 64;
 pub const FOOTER_BYTES: usize = 192;
@@ -52,26 +52,13 @@ impl SegmentKey {
     }
 
     fn put(&self, out: &mut Vec<u8>, magic: &[u8; 8]) {
-        out.extend_from_slice(magic);
-        put_u32(out, FORMAT_VERSION);
-        put_u32(out, self.salt);
-        out.extend_from_slice(&self.uuid);
+        put_whose(out, magic, self.salt, &self.uuid);
         put_u64(out, self.segment);
         put_u32(out, self.generation);
     }
 
     fn parse(reader: &mut Reader<'_>, magic: &[u8; 8], what: &'static str) -> Result<SegmentKey> {
-        let found = reader.take(8)?;
-        if found != magic {
-            return Err(Error::corrupt(what, 0, format!("the magic {magic:02x?}"), format!("{found:02x?}")));
-        }
-        let version = reader.u32()?;
-        if version > FORMAT_VERSION {
-            return Err(Error::Newer { what, supported: FORMAT_VERSION, found: version });
-        }
-        let salt = reader.u32()?;
-        let mut uuid = [0u8; 16];
-        uuid.copy_from_slice(reader.take(16)?);
+        let (salt, uuid) = read_whose(reader, magic, what)?;
         Ok(SegmentKey { uuid, segment: reader.u64()?, generation: reader.u32()?, salt })
     }
 
@@ -80,20 +67,6 @@ impl SegmentKey {
         check(bytes, SEGMENT_HEADER_BYTES, "segment header")?;
         SegmentKey::parse(&mut Reader::new(bytes, "segment header"), HEADER_MAGIC, "segment header")
     }
-}
-
-/// The last four of `size` bytes must be the checksum of the rest.
-fn check(bytes: &[u8], size: usize, what: &'static str) -> Result<()> {
-    let (body, stored) = bytes
-        .get(..size)
-        .and_then(|bytes| bytes.split_at_checked(size - 4))
-        .ok_or_else(|| Error::corrupt(what, 0, number_of(size as u64, "byte"), bytes.len()))?;
-    let stored = Reader::new(stored, what).u32()?;
-    let crc = crc32c::crc32c(body);
-    if crc != stored {
-        return Err(Error::corrupt(what, (size - 4) as u64, format!("checksum {crc:08x}"), format!("{stored:08x}")));
-    }
-    Ok(())
 }
 
 /// The footer: totals of the segment, and where everything stands.
