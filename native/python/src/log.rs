@@ -376,7 +376,7 @@ impl Log {
     }
 
     /// The next frontier slot for IDs up to `frontier_ms`: `(offset, bytes)`; nothing is issued above it before
-    /// `frontier_reserved` is told that it is durable.
+    /// `read_frontier` has found it in the file, durable.
     fn frontier_slot<'py>(&self, py: Python<'py>, frontier_ms: u64, floor_ms: u64) -> (u64, Bound<'py, PyBytes>) {
         let active = self.lock_brief(py);
         let sequence = active.tail.frontier.sequence + 1;
