@@ -117,15 +117,19 @@ def _say(report: RestoreReport, *, as_json: bool) -> None:
     if as_json:
         write_json({**attributes(report), "seconds": round(report.seconds, 6)})
         return
+    click.echo(f"{text(report.key)}: {'left as it is' if report.already_there else _put_back(report)}")
+    for note in report.notes:
+        click.echo(f"{text(report.key)}: {note}", err=True)
+
+
+def _put_back(report: RestoreReport) -> str:
     rate = rate_of(report.entries, report.seconds, "entry") if report.seconds > 0 else ""
     words = [f"{number_of(report.entries, 'entry')} with {decimal(report.size_bytes)} in {report.seconds:.2f} s", rate]
     if report.resumed:
         words.append(f"{report.resumed:,} were there from an earlier run")
     words.append(f"{number_of(report.groups, 'group')} with {number_of(report.pending, 'pending entry')}")
     words.append("read back and found the same")
-    click.echo(f"{text(report.key)}: {', '.join(filter(None, words))}")
-    for note in report.notes:
-        click.echo(f"{text(report.key)}: {note}", err=True)
+    return ", ".join(filter(None, words))
 
 
 def _say_refused(name: bytes, key: bytes, error: diskstream.DiskstreamError, *, as_json: bool) -> None:

@@ -18,6 +18,14 @@ def test_groups_that_it_has_not_are_told(world: World) -> None:
     assert len(restore(world, "--start", "1-0")["notes"]) == 1  # a range has none
 
 
+def test_nothing_is_said_to_have_been_put_back(world: World) -> None:
+    """In words it went on being read back and found the same, with `0 pending entries`, however many it has."""
+    archived(world)
+    done = world.run("restore", "--to", world.url, "--dir", str(world.directory))
+    assert done.stdout == "s: left as it is\n"
+    assert "s: the key holds these entries already: it was left as it is" in done.stderr
+
+
 def test_with_replace_they_come_again(world: World) -> None:
     archived(world)
     world.client.xgroup_destroy("s", "idle")
