@@ -38,6 +38,7 @@ __all__ += ["Block", "Changes", "Ctl", "Delivery", "Entry", "EntryID", "Guard", 
 __all__ += ["AuditFile", "AuditLog", "ColumnBatch", "NodeCache", "PackedRows", "SealedSegment", "Sealer"]
 __all__ += ["LOOK_MS", "SEEN_EVERY_MS", "RowDigests", "ScanBatch", "ScanLayout", "Unknown", "forked", "AddRun"]
 __all__ += ["SegmentView", "are_plain", "check_rows", "delivery", "first_segment", "pack_columns", "pack_pairs"]
+__all__ += ["restore_entry"]
 __all__ += ["CommandRun", "EntriesReply", "Receiver", "ReplyEncoder", "RequestParser", "checksum", "entry_lists"]
 __all__ += ["segment_at", "send_each", "unpack_node", "unpack_rows", "wait_bells", "wait_turns"]
 
