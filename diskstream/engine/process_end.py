@@ -2,7 +2,8 @@
 
 import atexit
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable
 
 from diskstream.engine.moved import FORKS
 
@@ -41,5 +42,15 @@ def expect() -> None:
 
 
 def _end() -> None:
+    """Finalizers come before threads that are waited for: what is to be done is done behind them once more."""
+    _act()
+    threads = [each for each in threading.enumerate() if not each.daemon and each is not threading.current_thread()]
+    if threads:
+        threading.Thread(target=_act, args=(threads,), name="diskstream-end").start()
+
+
+def _act(behind: Iterable[threading.Thread] = ()) -> None:
+    for thread in behind:
+        thread.join()
     for action in _ACTIONS:
         action()

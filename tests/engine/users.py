@@ -317,8 +317,9 @@ def in_child_of_multiprocessing(method: str, work: Callable[..., object], *argum
 
 def end_before_a_flush(path: str, how: str) -> None:
     """Adds, and ends long before its entries are to be flushed."""
-    if how in ("fork", "forkserver"):
-        in_child_of_multiprocessing(how, end_before_a_flush, path, "the end")
+    method, _, how = how.rpartition(": ")
+    if method:
+        in_child_of_multiprocessing(method, end_before_a_flush, path, how)
         return
     store = diskstream.open(path, **{**SMALL, "fsync": "interval=600000"})
     if how == "a fork with its parent's store":
@@ -330,4 +331,9 @@ def end_before_a_flush(path: str, how: str) -> None:
     if how == "an error":
         raise LookupError
     if how == "a thread":
-        threading.Thread(target=store.stream("x").add, args=({"by": "child", "n": "1"},)).start()
+        threading.Thread(target=add_behind_the_main_thread, args=(store,)).start()
+
+
+def add_behind_the_main_thread(store: diskstream.Store) -> None:
+    threading.main_thread().join()
+    store.stream("x").add({"by": "child", "n": "1"})
