@@ -1,6 +1,8 @@
 """The end of a log that is open: what it rests on made durable, and marked so, before it is let go of or moved."""
 
 import contextlib
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +17,7 @@ from diskstream.errors import DiskstreamError, PoisonedError, StorageError
 if TYPE_CHECKING:
     from diskstream.engine.log import StreamLog
 
-__all__ = ["append_lock_at_once", "check_removed", "close_idle", "flush", "leave", "mark_clean"]
+__all__ = ["append_lock_at_once", "check_removed", "close_beside", "close_idle", "flush", "leave", "mark_clean"]
 
 
 _REMOVED = "its files were removed while it was open, and what was added since then with them"
@@ -106,6 +108,18 @@ def close_idle(log: "StreamLog") -> bool:
         return False
     log.abandon(waits=False)
     return True
+
+
+def close_beside(log: "StreamLog") -> None:
+    """Closes a log in a thread of its own, which can wait for the lock that this one has. None while Python ends."""
+
+    def close() -> None:
+        with contextlib.suppress(DiskstreamError, StreamMoved):
+            log.close()
+
+    if not sys.is_finalizing():
+        with contextlib.suppress(RuntimeError):  # there are too many threads
+            threading.Thread(target=close, name="diskstream-leaving").start()
 
 
 def leave(log: "StreamLog", move: Callable[[], Path], *, flush: bool) -> None:

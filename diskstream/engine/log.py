@@ -374,6 +374,8 @@ class StreamLog:
         if getattr(self, "_retired", False) and not self.has_let_go:
             with contextlib.suppress(DiskstreamError, StreamMoved):
                 self.close()
+            if not self.has_let_go:  # a garbage collection came to it in a thread that has the append lock
+                closing.close_beside(self)
 
     _close_cleanly = closing.mark_clean
 

@@ -13,7 +13,7 @@ from diskstream.engine.log import StreamLog
 from diskstream.store import Store
 from diskstream.stream import Stream
 from tests.engine import forks
-from tests.engine.children import child, until
+from tests.engine.children import LIMIT_S, child, until
 from tests.engine.sample import SMALL, log_of
 
 TIMELY = {**SMALL, "fsync": "interval=5"}
@@ -103,3 +103,21 @@ def test_who_used_it_last_and_its_store_do_not_close_it_at_once(
         assert began == [threading.current_thread().name]
         monkeypatch.undo()
         store.close()
+
+
+def test_one_that_garbage_collection_comes_to_under_the_lock_of_its_stream_is_let_go_of(tmp_path: Path) -> None:
+    """Its thread could not have the lock again: the page stayed locked, and nobody was ever alone with the stream."""
+    path = tmp_path / "s"
+    with diskstream.open(path, **TIMELY, max_open_streams=1) as store:
+        store.stream("x").add({"n": 0})
+        held = [log_of(store)]
+        store.stream("y").add({"n": 0})
+        assert b"x" not in store._logs
+        with log_of(store).locked():
+            held.clear()
+        for thread in threading.enumerate():
+            if thread.name == "diskstream-leaving":
+                thread.join(LIMIT_S)
+    with diskstream.open(path, **TIMELY) as store:
+        assert log_of(store).opened_alone
+        assert store.recoveries == []
