@@ -122,8 +122,7 @@ def _restore_options(words: list[bytes]) -> tuple[bool, bool]:
 def _restore(caller: Caller, words: list[bytes]) -> Reply:
     replace, absolute = _restore_options(words)
     keyspace, key = caller.keyspace, words[1]
-    if not replace and keyspace.kind(caller.database, key) is not None:
-        raise Failure(_TAKEN)
+    _refuse_taken(caller, key, replace=replace)
     life = as_int(words[2])
     if life < 0:
         raise Failure("ERR Invalid TTL value, must be >= 0")
@@ -135,13 +134,17 @@ def _restore(caller: Caller, words: list[bytes]) -> Reply:
         if replace:
             keyspace.delete(caller.database, key)
         return OK
-    if state is None:
-        with keyspace.changing():
-            if not replace and keyspace.kind(caller.database, key) is not None:
-                raise Failure(_TAKEN)  # another process was faster
-            keyspace.put_values(caller.database, key, kind, values, expires=expires)
-        return OK
-    return _restored(caller, key, (state, entries), expires, replace=replace)
+    if state is not None:
+        return _restored(caller, key, (state, entries), expires, replace=replace)
+    with keyspace.changing():
+        _refuse_taken(caller, key, replace=replace)  # another process may have been faster
+        keyspace.put_values(caller.database, key, kind, values, expires=expires)
+    return OK
+
+
+def _refuse_taken(caller: Caller, key: bytes, *, replace: bool) -> None:
+    if not replace and caller.keyspace.kind(caller.database, key) is not None:
+        raise Failure(_TAKEN)
 
 
 def _restored(caller: Caller, key: bytes, content: tuple[Any, Any], expires: int | None, *, replace: bool) -> Reply:
