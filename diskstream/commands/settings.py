@@ -1,5 +1,6 @@
 """What CONFIG says: settings by name, their kinds and limits, and the commands on them."""
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,6 +92,7 @@ SETTINGS = (
     Setting("timeout", "0", "integer", most=_INT32),
     Setting("zset-max-listpack-entries", "128", "integer"),
 )
+_PATTERN = re.compile(rb"[*?\[]")
 _FSYNC = {"always": "always", "everysec": "everysec", "no": "os"}
 
 
@@ -248,10 +250,18 @@ def _text(word: bytes) -> str:
 
 
 def _get(caller: Caller, words: list[bytes]) -> Reply:
-    settings = caller.keyspace.settings
-    patterns = [glob(word.lower()) for word in words[2:]]
-    found = [name for name in settings.names() if any(pattern.fullmatch(name.encode()) for pattern in patterns)]
-    return Map([(name, settings[name]) for name in found])
+    settings, found = caller.keyspace.settings, dict[str, bytes]()
+    for word in words[2:]:
+        name = _text(word).lower()
+        if not _PATTERN.search(word):  # a name comes back as it was asked for: programs look for it so
+            if name in settings:
+                found.setdefault(name, word)
+            continue
+        pattern = glob(word.lower())
+        for name in settings.names():
+            if pattern.fullmatch(name.encode()):
+                found.setdefault(name, name.encode())
+    return Map([(shown, settings[name]) for name, shown in sorted(found.items())])
 
 
 def _set(caller: Caller, words: list[bytes]) -> Reply:

@@ -103,6 +103,9 @@ _LINES = [
     *[f"ACL GENPASS {told}" for told in ("x", "0", "4097", "-1", "5 6")],
     *[f"SCRIPT FLUSH {told}" for told in ("async", "SYNC", "FLUSH", "SYNC SYNC")],
     *[f"FUNCTION FLUSH {told}" for told in ("async", "SYNC", "x")],
+    "CONFIG GET TimeOut",
+    "CONFIG GET TIMEOUT timeout TimeOut",
+    "CONFIG GET TimeO*",
     *[f"RESTORE new 0 x {told}" for told in ("IDLETIME abc", "IDLETIME -1", "FREQ abc", "FREQ 256", "FREQ 1 FREQ 2")],
     *[
         f"RESTORE new 0 x {told}"
