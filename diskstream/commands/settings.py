@@ -131,13 +131,15 @@ def _output_limits(*texts: str) -> str:
         words = text.lower().split()
         if len(words) == 1:
             words = ["normal", words[0], "0", "0"]
+        if len(words) % 4:
+            raise ValueError("Wrong number of arguments in buffer limit configuration.")
         for at in range(0, len(words), 4):
             name, numbers = words[at].replace("replica", "slave"), [_memory(word) for word in words[at + 1 : at + 4]]
             if name not in limits:
                 raise ValueError("Invalid client class specified in buffer limit configuration.")
-            if not numbers or None in numbers:
+            if None in numbers:
                 raise ValueError("Error in hard, soft or soft_seconds setting in buffer limit configuration.")
-            limits[name] = [str(number) for number in [*numbers, 0, 0][:3]]
+            limits[name] = [str(number) for number in numbers]
     return " ".join(f"{name} {' '.join(numbers)}" for name, numbers in limits.items())
 
 

@@ -106,6 +106,8 @@ _LINES = [
     "CONFIG GET TimeOut",
     "CONFIG GET TIMEOUT timeout TimeOut",
     "CONFIG GET TimeO*",
+    "CONFIG SET client-output-buffer-limit 'normal 1mb'",
+    "CONFIG SET client-output-buffer-limit 'normal 0 0 0 pubsub 1 1'",
     *[f"RESTORE new 0 x {told}" for told in ("IDLETIME abc", "IDLETIME -1", "FREQ abc", "FREQ 256", "FREQ 1 FREQ 2")],
     *[
         f"RESTORE new 0 x {told}"
