@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from diskstream.commands.arguments import Words, as_int, c_text
 from diskstream.commands.caller import Caller, Host
-from diskstream.commands.failures import SYNTAX
+from diskstream.commands.failures import SYNTAX, misused
 from diskstream.commands.help import help_lines
 from diskstream.commands.replies import OK, Failure, Map, Raw, Reply
 from diskstream.commands.table import Command
@@ -118,7 +118,7 @@ def _list(caller: Caller, words: list[bytes]) -> Reply:
             raise Failure(b"ERR Unknown client type '%s'" % c_text(words[3][:128]))
         clients = clients if kind == b"normal" else []
     elif len(words) > 3 and words[2].upper() == b"ID":
-        wanted = {as_int(word, "ERR Invalid client ID", least=1) for word in words[3:]}
+        wanted = {as_int(word, "ERR Invalid client ID") for word in words[3:]}
         clients = [client for client in clients if client.id in wanted]
     elif len(words) != 2:
         raise Failure(SYNTAX)
@@ -185,7 +185,7 @@ def _kill(caller: Caller, words: list[bytes]) -> Reply:
 def _unblock(caller: Caller, words: list[bytes]) -> Reply:
     reason = words[3].upper() if len(words) == 4 else b"TIMEOUT"
     if len(words) > 4:
-        raise Failure(SYNTAX)
+        raise misused(words)
     if reason not in (b"TIMEOUT", b"ERROR"):
         raise Failure("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
     number = as_int(words[2])
@@ -198,7 +198,7 @@ def _unblock(caller: Caller, words: list[bytes]) -> Reply:
 def _pause(caller: Caller, words: list[bytes]) -> Reply:
     mode = words[3].upper() if len(words) == 4 else b"ALL"
     if len(words) > 4:
-        raise Failure(SYNTAX)
+        raise misused(words)
     if mode not in (b"ALL", b"WRITE"):
         raise Failure("ERR CLIENT PAUSE mode must be WRITE or ALL")
     wait_ms = as_int(words[2], "ERR timeout is not an integer or out of range")

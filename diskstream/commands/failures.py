@@ -19,7 +19,18 @@ from diskstream.errors import (
     StorageError,
 )
 
-__all__ = ["BAD_ID", "SYNTAX", "WRONG_TYPE", "c_text", "failure_of", "fault_of", "no_group", "no_key", "no_memory"]
+__all__ = [
+    "BAD_ID",
+    "SYNTAX",
+    "WRONG_TYPE",
+    "c_text",
+    "failure_of",
+    "fault_of",
+    "misused",
+    "no_group",
+    "no_key",
+    "no_memory",
+]
 
 # Only a server answers for what it does not know: see `fault_of`.
 _LOG = logging.getLogger("diskstream.server")
@@ -43,6 +54,12 @@ def no_key() -> Failure:
 def no_group(key: bytes, group: bytes, *, where: bytes = b"") -> Failure:
     """There is no such group, or no such key: XCLAIM, XAUTOCLAIM, XPENDING, XNACK and, with `where`, XREADGROUP."""
     return Failure(b"NOGROUP No such key '%s' or consumer group '%s'%s" % (c_text(key), c_text(group), where))
+
+
+def misused(words: list[bytes]) -> Failure:
+    """A subcommand does not take the words behind it."""
+    said = c_text(words[1]), words[0].upper()
+    return Failure(b"ERR unknown subcommand or wrong number of arguments for '%s'. Try %s HELP." % said)
 
 
 def failure_of(error: DiskstreamError | OSError, command: str) -> Failure:

@@ -5,10 +5,10 @@ import logging
 import threading
 import time
 
-from diskstream.commands.arguments import as_int
+from diskstream.commands.arguments import Words, as_int, c_text
 from diskstream.commands.caller import Caller
 from diskstream.commands.dumps import digest
-from diskstream.commands.failures import SYNTAX, no_key
+from diskstream.commands.failures import SYNTAX, misused, no_key
 from diskstream.commands.help import help_lines
 from diskstream.commands.keyspace import DATABASES, Keyspace
 from diskstream.commands.replies import OK, Failure, Raw, Reply, Status
@@ -127,13 +127,27 @@ def _done(_caller: Caller, _words: list[bytes]) -> Reply:
 
 def _flush_scripts(_caller: Caller, words: list[bytes]) -> Reply:
     """Of scripts or functions there are none to be flushed."""
+    if len(words) > 3 and words[0].upper() == b"FUNCTION":
+        raise misused(words)
     if len(words) > 3 or any(word.upper() not in (b"SYNC", b"ASYNC") for word in words[2:]):
         name = words[0].upper()
         raise Failure(b"ERR %s FLUSH only support%s SYNC|ASYNC option" % (name, b"s" if name == b"FUNCTION" else b""))
     return OK
 
 
-def _empty(_caller: Caller, _words: list[bytes]) -> Reply:
+def _list_functions(_caller: Caller, words: list[bytes]) -> Reply:
+    """There are none, of whatever library."""
+    left, told = Words(words, 2), set[bytes]()
+    while left:
+        word = left.take()
+        option = c_text(word).upper()
+        if option not in (b"WITHCODE", b"LIBRARYNAME") or option in told:
+            raise Failure(b"ERR Unknown argument %s" % c_text(word))
+        told.add(option)
+        if option == b"LIBRARYNAME" and not left:
+            raise Failure("ERR library name argument was not given")
+        if option == b"LIBRARYNAME":
+            left.take()
     return []
 
 
@@ -286,6 +300,6 @@ COMMANDS = (
         summary="A container for debugging.",
         subcommands=_DEBUG,
     ),
-    _container("function", "7.0.0", {"flush": (-2, _flush_scripts), "list": (-2, _empty)}),
+    _container("function", "7.0.0", {"flush": (-2, _flush_scripts), "list": (-2, _list_functions)}),
     _container("script", "2.6.0", {"flush": (-2, _flush_scripts)}),
 )

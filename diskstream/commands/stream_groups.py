@@ -3,7 +3,7 @@
 from diskstream._native import EntryID
 from diskstream.commands.arguments import Words
 from diskstream.commands.caller import Caller
-from diskstream.commands.failures import c_text
+from diskstream.commands.failures import c_text, misused
 from diskstream.commands.help import help_of
 from diskstream.commands.id_words import as_id, as_id_or_bound
 from diskstream.commands.replies import OK, Failure, Reply
@@ -45,12 +45,8 @@ def _options(given: list[bytes], *, creating: bool) -> tuple[bool, int | None]:
             if entries_read < -1:
                 raise Failure("ERR value for ENTRIESREAD must be positive or -1")
         else:
-            raise _misused(given)
+            raise misused(given)
     return mkstream, entries_read
-
-
-def _misused(given: list[bytes]) -> Failure:
-    return Failure(b"ERR unknown subcommand or wrong number of arguments for '%s'. Try XGROUP HELP." % given[1])
 
 
 def _group(caller: Caller, given: list[bytes], *, must_be: bool) -> Group:
@@ -75,7 +71,7 @@ def _create(caller: Caller, given: list[bytes]) -> Reply:
     if not mkstream and not stream.exists():
         raise Failure(f"ERR {XGROUP_NEEDS_STREAM}")
     if len(given) > _MOST_TO_CREATE:
-        raise _misused(given)
+        raise misused(given)
     start: IDLike = "$" if c_text(given[4]) == b"$" else as_id(given[4])
     try:
         stream.create_group(given[3], start, mkstream=mkstream, entries_read=entries_read)
@@ -88,7 +84,7 @@ def _set_id(caller: Caller, given: list[bytes]) -> Reply:
     _, entries_read = _options(given, creating=False)
     group = _group(caller, given, must_be=True)
     if len(given) > _MOST_TO_SET_ID:
-        raise _misused(given)
+        raise misused(given)
     # Of ``-`` and ``+`` CREATE knows nothing.
     start: str | EntryID = "$" if c_text(given[4]) == b"$" else as_id_or_bound(given[4])
     group.set_id(start, entries_read=entries_read)
