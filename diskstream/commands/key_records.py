@@ -45,6 +45,8 @@ Row = list[tuple[bytes, bytes]]
 MAX_VALUE_BYTES = 1 << 20
 # Begun anew once there are so many more entries than records: then it is read in the time of at most three passes.
 _SPARE = 1024
+# Or so many more bytes than they had when it was begun: a thousand changes of a large value fill a disk, too.
+_SPARE_BYTES = 64 << 20
 # Rows that are written together; a frame takes some more, and one value is a mebibyte at most.
 _FRAME_BYTES = 8 << 20
 _NAME = b"keys"
@@ -126,7 +128,7 @@ class KeyRecords:
         self._due: list[tuple[int, Key]] = []
         self._at = MIN_ID
         self._visible: tuple[int, int] | None = None
-        self._entries = 0
+        self._entries = self._size = self._size_begun = 0
         self._store = None
         if not self.read_only or is_there(path / "store.json"):
             kept = {name: options[name] for name in ("fsync", "read_only", "files") if name in options}
@@ -166,10 +168,10 @@ class KeyRecords:
     def _catch_up(self) -> bool:
         """Reads what is new; False where another process began the stream anew meanwhile."""
         first = self._first_id()
-        known, at, entries = self.known, self._at, self._entries
+        known, at, entries, size = self.known, self._at, self._entries, self._size
         if first is not None and first > at:  # what came after the last look is gone already: all of it again
             self.touches.note_all()
-            known, at, entries, self._due = {}, MIN_ID, 0, []
+            known, at, entries, size, self._due = {}, MIN_ID, 0, 0, []
         after = at.next()
         for entry in self._stream.range(at if after is None else after):
             try:
@@ -180,7 +182,8 @@ class KeyRecords:
                 raise CorruptionError(where, what, 0, "a change of what is known of keys", str(error)) from error
             at = entry.id
             entries += 1
-        self.known, self._at, self._entries = known, at, entries
+            size += entry.size_bytes
+        self.known, self._at, self._entries, self._size = known, at, entries, size
         return self._first_id() == first
 
     def _first_id(self) -> EntryID | None:
@@ -258,12 +261,13 @@ class KeyRecords:
             raise ReadOnlyError(str(self._path))
         self._stream.add_many(rows)
         self.refresh()
-        if self._entries > 2 * len(self.known) + _SPARE:
+        spare = self._size > 2 * self._size_begun + _SPARE_BYTES
+        if spare or self._entries > 2 * len(self.known) + _SPARE:
             self._begin_anew()
 
     def _begin_anew(self) -> None:
         """Writes all that is known once more, and drops what came before."""
-        rows, size = [places(self.places)], 0
+        rows, size, before = [places(self.places)], 0, self._size
         first: EntryID | None = None
         for key, record in self.known.items():
             if size > _FRAME_BYTES:
@@ -280,6 +284,7 @@ class KeyRecords:
             self._is_repeated = False
         self._stream.trim(minid=first or ids[0])
         self._entries = len(self.known) + 1
+        self._size = self._size_begun = self._size - before
         self._due = [(record.expires, key) for key, record in self.known.items() if record.expires is not None]
         heapq.heapify(self._due)
 

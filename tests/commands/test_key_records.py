@@ -60,3 +60,18 @@ def test_more_than_a_frame_is_written_anew_in_several(tmp_path: Path) -> None:
     with Keyspace(tmp_path) as keyspace:
         assert keyspace.values(0, b"small", "string") == (b"%d" % (2 * 66 + 19),)
         assert keyspace.values(0, b"large 0", "string") == keyspace.values(0, b"large 65", "string") == (value,)
+
+
+def test_large_values_are_dropped_before_they_fill_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand changes of one mebibyte were kept: a gigabyte, which each start, and each other server, read."""
+    monkeypatch.setattr(key_records, "_SPARE", 1000)
+    monkeypatch.setattr(key_records, "_SPARE_BYTES", 1 << 20)
+    value = b"x" * (100 << 10)
+    with Keyspace(tmp_path, fsync="os") as keyspace, Keyspace(tmp_path, fsync="os") as other:
+        for n in range(40):
+            keyspace.put_values(0, b"%d" % (n % 5), "string", (b"%d" % n, value))
+            assert len(keyspace._records._stream) <= 5 + 2 * 5 + 11
+        assert other.values(0, b"4", "string") == (b"39", value)
+    with Keyspace(tmp_path) as keyspace:
+        assert len(keyspace.names(0)) == 5
+        assert keyspace.values(0, b"0", "string") == (b"35", value)
