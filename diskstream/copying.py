@@ -34,6 +34,7 @@ __all__ = [
     "check_whole",
     "copy_stream",
     "fill",
+    "is_of_a_copy",
     "is_unfinished",
     "state_of",
     "temporary_name",
@@ -41,6 +42,7 @@ __all__ = [
 
 # What a stream that is not whole yet is called, so that one that a crash left behind is not taken for somebody's.
 TEMPORARY = b"\0diskstream-unfinished\0"
+_DIGITS = 16
 
 _AT_ONCE = 4096  # entries, or pending entries, of one frame
 _AT_ONCE_BYTES = 4 << 20  # and of names and values: with the entry that passes it, a frame is within its limit
@@ -98,12 +100,18 @@ class StreamState:
 
 def temporary_name() -> bytes:
     """A name for a stream that is being made."""
-    return TEMPORARY + secrets.token_hex(8).encode()
+    return TEMPORARY + secrets.token_hex(_DIGITS // 2).encode()
 
 
 def is_unfinished(name: bytes) -> bool:
     """Whether a stream of this name is not whole yet, or never will be: who lists streams for people passes over it."""
     return name.startswith(TEMPORARY)
+
+
+def is_of_a_copy(name: bytes) -> bool:
+    """Whether `temporary_name` gave it: other names of unfinished streams are those of work that is gone on with."""
+    digits = name.removeprefix(TEMPORARY)
+    return digits != name and len(digits) == _DIGITS and digits.isalnum()
 
 
 def check_whole(stream: Stream, until: EntryID = MAX_ID) -> None:

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from diskstream.engine.descriptors import are_short
 from diskstream.engine.files import Files
 from diskstream.engine.locks import is_held
 from diskstream.engine.log import StreamLog, StreamMoved
-from diskstream.engine.looks import is_there
+from diskstream.engine.looks import children, is_there, status
 from diskstream.engine.open_logs import OpenLogs
 from diskstream.engine.page import APPEND, FLAG_CHECK, FLAG_MOVED, POISONED, Page
 from diskstream.errors import (
@@ -240,6 +241,14 @@ class Naming:
         """
         with contextlib.suppress(DiskstreamError, OSError):  # the caller has one to tell
             self._delete(name, _is_unused)
+
+    def _is_abandoned(self, name: bytes, seconds: float) -> bool:
+        """Whether nobody has a stream open, and nobody has written to it for so long."""
+        place = replacing.place_of(self._streams, name)
+        with contextlib.suppress(FileNotFoundError):  # it is gone by now
+            last = max((status(path).st_mtime for path in children(place)), default=time.time())
+            return last + seconds < time.time() and not is_held(place / "ctl")
+        return False
 
     def _place(self, name: bytes) -> Path:
         """Where a stream is, or would be. Where one is put aside, this waits for whoever did that, or ends it."""

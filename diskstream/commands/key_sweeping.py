@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from diskstream.commands.key_records import Key, KeyRecords, Record, gone
 from diskstream.commands.statistics import Statistics
 from diskstream.commands.versions import identity
+from diskstream.copying import is_of_a_copy
 from diskstream.errors import DiskstreamError
 from diskstream.store import Store
 from diskstream.stream import Stream
@@ -16,6 +17,8 @@ __all__ = ["SweepingKeys", "is_due"]
 
 # Keys whose removal is written as one frame.
 _AT_ONCE = 100
+# A copy that is under way is open, and written to many times a second.
+_ABANDONED_S = 3600.0
 
 Fault = DiskstreamError | OSError
 
@@ -31,6 +34,7 @@ class SweepingKeys:
     _records: KeyRecords
     statistics: Statistics
     sweeps: bool
+    _stores: dict[int, Store]
 
     if TYPE_CHECKING:
 
@@ -57,6 +61,21 @@ class SweepingKeys:
         if fault is not None and not ended:
             raise fault
         return [(self._records.places.index(place), key) for place, key in ended]
+
+    def remove_abandoned(self) -> int:
+        """Removes what COPY, MOVE or RESTORE left that was killed on the way: nobody sees it, and it takes its room.
+
+        Of the databases that are open. Returns how many streams that were.
+
+        Raises:
+            DiskstreamError: the disk said no.
+        """
+        removed = 0
+        for store in list(self._stores.values()):
+            for name in filter(is_of_a_copy, store.streams()):
+                if store._is_abandoned(name, _ABANDONED_S):  # a part of its store
+                    removed += store._delete(name, None, files_may_stay=True)
+        return removed
 
     def _sweep(self, now: int, seconds: float) -> tuple[list[Key], Fault | None]:
         """Which keys went, and what was in the way of others."""

@@ -13,6 +13,7 @@ from diskstream.commands.caller import Caller
 from diskstream.commands.keyspace import Keyspace
 from diskstream.commands.moments import Moment
 from diskstream.errors import DiskstreamError, PoisonedError
+from diskstream.plurals import number_of
 from diskstream.server.accepting import Door
 from diskstream.server.connection import Connection
 from diskstream.server.counts import Counts
@@ -40,6 +41,7 @@ LOG_LEVELS = {
 _OTHER_DESCRIPTORS = 1024
 # What has expired is removed for so long in a turn, and looked for so often.
 _SWEEP_S, _SWEEP_EVERY_S = 0.003, 1.0
+_TIDIES_EVERY_S = 3600.0
 
 
 class Server:
@@ -59,7 +61,7 @@ class Server:
         self.settings, self.parts = settings, parts or installed()
         self.counts = Counts()
         self.started = time.monotonic()
-        self._renews = False
+        self._renews, self._tidies_at = False, 0.0
         context = context_of(settings) if settings.tls_port else None
         self._limit_descriptors()
         with contextlib.ExitStack() as opened:
@@ -245,13 +247,23 @@ class Server:
         else:
             _LOG.warning("read the certificates anew, for clients that come from now on")
 
-    def _each_second(self, _now: float) -> None:
+    def _tidy(self, now: float) -> None:
+        """Once an hour, what others left that were killed."""
+        if now < self._tidies_at:
+            return
+        self._tidies_at = now + _TIDIES_EVERY_S
+        with contextlib.suppress(DiskstreamError, OSError, MemoryError):  # who uses the store meets it, and is told
+            if removed := self.keyspace.remove_abandoned():
+                _LOG.warning("removed %s that unfinished copies left", number_of(removed, "stream"))
+
+    def _each_second(self, now: float) -> None:
         """Opens stores anew where writes have failed: the disk may be well again. And reads renewed certificates."""
         if self._renews:
             self._renews = False
             self._read_certificates()
         runner = self.loop.runner
         if not (runner.poisoned or self.keyspace.must_reopen):
+            self._tidy(now)
             return
         try:
             self.keyspace.reopen()
