@@ -62,10 +62,11 @@ def misused(words: list[bytes]) -> Failure:
     return Failure(b"ERR unknown subcommand or wrong number of arguments for '%s'. Try %s HELP." % said)
 
 
-def failure_of(error: DiskstreamError | OSError, command: str) -> Failure:
+def failure_of(error: DiskstreamError | OSError, command: str, *, writes: bool = True) -> Failure:
     """What a client is told of an error that a command did not expect, without what only an embedding program can do.
 
-    Disks that are full or say no are Redis's MISCONF: writes fail, reads go on, and writes resume by themselves.
+    Disks that are full or say no are Redis's MISCONF: writes fail, reads go on, and writes resume by themselves. What a
+    command could not read that only reads says nothing of that.
     """
     if isinstance(error, NoSuchStreamError):
         return no_key()
@@ -79,9 +80,10 @@ def failure_of(error: DiskstreamError | OSError, command: str) -> Failure:
         return Failure("ERR Elements are too large to be stored")
     if isinstance(error, ArgumentError):
         return Failure(f"ERR {_one_line(error)}")
-    if isinstance(error, DiskFullError | ReadOnlyError) or (
+    refused = isinstance(error, DiskFullError | ReadOnlyError) or (
         isinstance(error, StorageError) and error.errno in (errno.EIO, errno.EROFS, errno.EDQUOT, errno.ENOSPC)
-    ):
+    )
+    if refused and (writes or isinstance(error, DiskFullError)):
         return Failure(f"MISCONF Errors writing to the store: {_one_line(error)}")
     if isinstance(error, CorruptionError):
         said = _one_line(error).removesuffix(_IN_A_PROGRAM)

@@ -111,7 +111,7 @@ def call(command: Command, caller: Caller, words: list[bytes]) -> "Reply | Waiti
     except Failure as failure:
         return ErrorReply(failure.text)
     except (DiskstreamError, OSError) as error:  # the latter where the directory was removed, say
-        return ErrorReply(failure_of(error, command.name).text)
+        return ErrorReply(failure_of(error, command.name, writes="readonly" not in command.flags).text)
     except MemoryError as error:
         if caller.host is None:
             raise

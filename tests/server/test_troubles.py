@@ -1,10 +1,13 @@
 """What a client meets, and who runs the server must know of, is in the log; and each thing once a minute."""
 
+import errno
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 import diskstream
+from diskstream import StorageError
 from diskstream.commands import troubles
 from diskstream.commands.troubles import Troubles
 from tests.server.client import Client, serving
@@ -67,3 +70,25 @@ def test_a_store_that_was_moved_away_is_in_the_log(tmp_path: Path, caplog: pytes
     assert all("the store is not there any more" in text for text in told)
     said = [record.getMessage() for record in caplog.records]
     assert [text for text in said if "not there any more" in text] == [f"failed: {told[0].removeprefix('ERR ')}"]
+
+
+def test_what_could_not_be_read_is_no_write_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One bad block of an old segment: INFO, the metrics and the log said that the disk takes no writes."""
+
+    def fails(*_of: object) -> NoReturn:
+        raise StorageError("00000001.seg", "read", errno.EIO, "Input/output error")
+
+    with (
+        caplog.at_level("WARNING", "diskstream.server"),
+        serving(tmp_path / "store") as server,
+        Client.to(server) as client,
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr(server.keyspace, "stream", fails)
+            told = str(client.call("XRANGE", "s", "-", "+"))
+        assert told == "ERR could not read 00000001.seg: Input/output error"
+        assert not server.keyspace.troubles.writes_fail
+        assert b"aof_last_write_status:ok" in client.call("INFO", "persistence")
+    assert [record.getMessage() for record in caplog.records] == ["failed: " + told.removeprefix("ERR ")]
