@@ -4,9 +4,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
 /// Of so many bytes an object may not be had while there is memory for others.
-const LARGE_BYTES: usize = 64 << 10;
+pub const LARGE_BYTES: usize = 64 << 10;
 
 /// The same bytes as an object. Where there is no memory for many that is an error, and no panic, which would end all.
+#[inline]
 pub fn bytes_of<'py>(py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
     if data.len() < LARGE_BYTES {
         return Ok(PyBytes::new(py, data));
@@ -18,6 +19,7 @@ pub fn bytes_of<'py>(py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyByte
 }
 
 /// The same bytes as text. Where they are none that is Python's own error, which says where.
+#[inline]
 pub fn text_of<'py>(py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     match std::str::from_utf8(data) {
         Ok(text) if text.len() < LARGE_BYTES => Ok(PyString::new(py, text).into_any()),

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
 use crate::add_run::AddRun;
-use crate::bytes::bytes_of;
+use crate::bytes::{bytes_of, LARGE_BYTES};
 use crate::command_run::CommandRun;
 use crate::errors;
 
@@ -68,6 +68,9 @@ impl<'py> Commands<'py> {
             if taken {
                 return Ok(());
             }
+        }
+        if words.iter().all(|word| word.len() < LARGE_BYTES) {
+            return self.found.append(PyList::new(py, words.iter().map(|word| PyBytes::new(py, word)))?);
         }
         let words = words.iter().map(|word| bytes_of(py, word)).collect::<PyResult<Vec<_>>>()?;
         self.found.append(PyList::new(py, words)?)
