@@ -1,5 +1,6 @@
 """The streaming read: positions in streams as offsets, micro-batches as slices of the live store."""
 
+import logging
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from diskstream.errors import ArgumentError, DataLossError, NoSuchStreamError
+from diskstream.errors import ArgumentError, CorruptionError, DataLossError, DiskstreamError, NoSuchStreamError
 from diskstream.ids import MIN_ID, EntryID
 from diskstream.spark import offsets
 from diskstream.spark.acknowledge import acknowledge_in
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["EntriesStreamReader"]
+
+_log = logging.getLogger("diskstream.spark")
 
 _Mark = tuple[int, int, int]
 # Spark asks for the latest offset up to a hundred times a second; new streams are looked for less often.
@@ -156,7 +159,10 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Makes the group in streams that the query will read: what no group has to read a trim with ACKED takes. Where
         they are read from is told with their first batch, as Spark may ask for that more than once."""
         if names and self.options.group:
-            acknowledge_in(self._opened(), self._offset(dict.fromkeys(names, MIN_ID)))
+            try:
+                acknowledge_in(self._opened(), self._offset(dict.fromkeys(names, MIN_ID)))
+            except DiskstreamError as error:  # what is to be read may be read all the same
+                _log.warning("a group is not in all streams of its query yet: %s", error)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
         """That there are limits, where the options have some. Spark knows one of them at a time, and hands it back but
@@ -311,7 +317,12 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._open_what_is_there()
             store, at = self._opened(), offsets.decode(end)
             passed = {as_text(name) for name in at if self._unopened.has(store.stream(name), at[name])}
-            acknowledge_in(store, {name: each for name, each in end.items() if name not in passed})
+            try:
+                acknowledge_in(store, {name: each for name, each in end.items() if name not in passed})
+            except CorruptionError as error:
+                if self.options.on_corruption == "fail":
+                    raise
+                _log.warning("a group did not follow its query: %s", error)  # a damaged stream is not written to
 
     def stop(self) -> None:
         """Closes the store."""

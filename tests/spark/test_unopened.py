@@ -98,3 +98,21 @@ def test_where_damage_is_an_error_it_ends_the_query(at: Path) -> None:
     flip(at)
     with pytest.raises(CorruptionError, match="log header"):
         Query(at, offset, streams="a,x,z", failondataloss="false").batch()
+
+
+def test_a_group_follows_in_the_streams_that_are_whole(at: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A stream that is damaged in its midst is read, but not written to: that ended the query after its first batch."""
+    (log,) = (at / "streams" / "x").glob("*.log")
+    data = bytearray(log.read_bytes())
+    data[data.index(b"n", len(data.rstrip(b"\0")) // 2) - 1] ^= 0xFF
+    log.write_bytes(data)
+    query = Query(at, streams="a,x,z", oncorruption="skip", group="g")
+    assert set(query.batch()) >= {*rows("az", range(1, 4))}
+    query.reader.commit(query.offset)
+    assert "a group did not follow its query" in caplog.text
+    query.reader.stop()
+    with diskstream.open(at) as store:
+        assert [str(store.stream(name).group("g").info().last_delivered_id) for name in "az"] == ["3-0", "3-0"]
+    with pytest.raises(CorruptionError):
+        Query(at, query.offset, streams="a,x,z", group="g").reader.commit(query.offset)
+    STORES.forget()
