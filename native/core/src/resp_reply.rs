@@ -188,8 +188,7 @@ pub fn put_ids(out: &mut Vec<u8>, first: Id, count: u32) {
 /// There is no memory for it.
 #[inline]
 pub fn put_entry(out: &mut Vec<u8>, block: &Block, row: usize) -> Result<()> {
-    let fields: usize = block.pairs(row).map(|(name, value)| name.len() + value.len() + 2 * BESIDE_BULK_BYTES).sum();
-    make_room(out, fields + BESIDE_FIELDS_BYTES, "a reply")?;
+    make_room(out, BESIDE_FIELDS_BYTES, "a reply")?;
     put_array(out, 2);
     put_id(out, block.id(row).unwrap_or_default());
     let Some((table, at)) = block.place(row) else {
@@ -198,8 +197,10 @@ pub fn put_entry(out: &mut Vec<u8>, block: &Block, row: usize) -> Result<()> {
     };
     put_array(out, table.columns.len().min(table.shape.names.len()) * 2);
     for (name, column) in table.shape.names.iter().zip(&table.columns) {
+        let value = column.get(at).unwrap_or_default();
+        make_room(out, name.len() + value.len() + 2 * BESIDE_BULK_BYTES, "a reply")?;
         put_bulk(out, name);
-        put_bulk(out, column.get(at).unwrap_or_default());
+        put_bulk(out, value);
     }
     Ok(())
 }
