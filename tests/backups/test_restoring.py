@@ -402,7 +402,7 @@ def test_neither_backup_nor_restore_goes_by_a_rule_of_retention(
 ) -> None:
     """A long restore trimmed what it had just restored, in its own background."""
     opened: list[Store] = []
-    begin = Store._begin
+    begin = Store._open_page
 
     def noted(store: Store) -> None:
         opened.append(store)
@@ -411,7 +411,7 @@ def test_neither_backup_nor_restore_goes_by_a_rule_of_retention(
     with filled(tmp_path / "store", retention_interval_ms=0) as store:
         store.stream("x").set_retention(max_entries=3)
         before = seen(store)
-        monkeypatch.setattr(Store, "_begin", noted)
+        monkeypatch.setattr(Store, "_open_page", noted)
         make_backup(store.path, tmp_path / "backups")
         backup, until = find_backup(tmp_path / "backups"), EntryID(1, 0)
         restore(backup, tmp_path / "again")

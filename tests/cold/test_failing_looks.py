@@ -16,6 +16,7 @@ from diskstream.engine import cold, cold_moving, files, names
 from diskstream.engine.files import open_regular
 from diskstream.store_files import directory_of
 from tests.cold.world import ENTRIES, filled, opened, rows, where
+from tests.engine.sample import log_of
 from tests.engine.stand_ins import unlisted
 
 
@@ -40,10 +41,10 @@ def test_stubs_that_may_not_be_listed_are_not_taken_for_none(stream: Stream, tmp
 def test_stubs_that_cannot_be_looked_for_are_not_taken_for_none(stream: Stream, tmp_path: Path, folder: str) -> None:
     """From Python 3.13 on they were: a repair then gave up what a missing stub stood for, as if nothing were cold."""
     move_out(stream, f"file://{tmp_path}/place", older_than_ms=0)
-    streams = tmp_path / "store" / "streams"
+    streams, native = tmp_path / "store" / "streams", log_of(stream._store).native
     with unlisted(tmp_path / "store" / folder), pytest.raises(StorageError, match=f"could not list .*{folder}"):
-        cold.is_used(streams)
-    assert cold.is_used(streams)
+        cold.is_used(streams, native)
+    assert cold.is_used(streams, native)
 
 
 def test_what_came_back_and_cannot_be_read_is_told_of(
