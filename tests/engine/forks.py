@@ -47,6 +47,7 @@ def add(store: Store, by: str, count: int) -> None:
 INTERRUPTED_IN_A_FORK = """
 import _thread, functools, os, signal, sys, threading
 os.register_at_fork(after_in_parent=functools.partial(_thread.interrupt_main, signal.SIGINT))
+signal.signal(signal.SIGINT, signal.default_int_handler)  # who is started in the background of a shell ignores it
 import diskstream
 from tests.engine.sample import SMALL
 
