@@ -123,10 +123,11 @@ def test_batches_lie_in_memory_that_the_jvm_has_mapped(by_columns: "SparkSession
 def test_a_query_that_wants_no_more_rows_frees_its_batches(by_columns: "SparkSession", made: Layered) -> None:
     jvm: Any = by_columns._jvm
     allocator = jvm.org.apache.spark.sql.util.ArrowUtils.rootAllocator()
+    before = allocator.getAllocatedMemory()  # a task of mapInArrow that failed keeps some, whatever it reads
     for _ in range(3):
         assert load(by_columns, made, batchRows=10).limit(1).count() == 1
         assert len(load(by_columns, made, batchRows=10).take(2)) == 2
-    until(lambda: allocator.getAllocatedMemory() == 0)  # a task that is cut short ends after its query
+    until(lambda: allocator.getAllocatedMemory() <= before)  # a task that is cut short ends after its query
 
 
 def test_a_program_that_wants_no_more_rows_does_not_take_the_jvm_along(
@@ -138,10 +139,11 @@ def test_a_program_that_wants_no_more_rows_does_not_take_the_jvm_along(
     jvm: Any = by_columns._jvm
     reader = by_columns.read.format("diskstream").schema("text string").options(batchRows=5000)
     frame: Any = reader.load(str(tmp_path / "s"))
+    allocator = jvm.org.apache.spark.sql.util.ArrowUtils.rootAllocator()
+    before = allocator.getAllocatedMemory()  # a task of mapInArrow that failed keeps some, whatever it reads
     for _ in range(3):
         assert frame._jdf.javaRDD().pipe("head -n 1").count() >= 1
-    allocator = jvm.org.apache.spark.sql.util.ArrowUtils.rootAllocator()
-    until(lambda: allocator.getAllocatedMemory() == 0)
+    until(lambda: allocator.getAllocatedMemory() <= before)
 
 
 def test_what_is_wrong_with_an_entry_is_told_in_our_words(by_columns: "SparkSession", made: Layered) -> None:

@@ -113,6 +113,7 @@ def test_a_query_frees_its_batches(spark_by: "Callable[[bool], SparkSession]", m
     spark = spark_by(True)
     jvm: Any = spark._jvm
     allocator = jvm.org.apache.spark.sql.util.ArrowUtils.rootAllocator()
+    before = allocator.getAllocatedMemory()  # a task of mapInArrow that failed keeps some, whatever it reads
     seen: list[int] = []
     frame = load(spark, made, batchRows=10)
     writer = frame.writeStream.option("checkpointLocation", str(tmp_path / "at"))
@@ -120,4 +121,4 @@ def test_a_query_frees_its_batches(spark_by: "Callable[[bool], SparkSession]", m
     query.processAllAvailable()
     query.stop()
     assert seen == [1]
-    until(lambda: allocator.getAllocatedMemory() == 0)  # a task that is cut short ends after its query
+    until(lambda: allocator.getAllocatedMemory() <= before)  # a task that is cut short ends after its query
