@@ -48,7 +48,7 @@ def run(context: Context, result: Result) -> None:
             Contender(COPIED, lambda: _copying(context, path)),
         ]
         # The ratio that is asked for is near one, and single turns differ by more than a tenth.
-        figures = take_turns(context, contenders, rounds=2 * context.rounds + 1)
+        figures = take_turns(context, contenders, rounds=2 * context.rounds - 1)
     alone = Figure(RATE, figures[ALONE])
     result.rows.append(Row(DURING, Figure(RATE, figures[DURING]), ALONE, alone, Target("ratio", at_least=0.9)))
     result.rows.append(Row(SLOWED, Figure(RATE, figures[SLOWED]), ALONE, alone))

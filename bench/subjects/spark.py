@@ -1,6 +1,6 @@
 """Spark: reading, writing and the jobs, beside Spark's own Parquet on the same rows.
 
-One session of two threads on this machine, with the settings that docs/spark.md advises; three rows for each entry that
+One session of two threads on this machine, with the settings that docs/spark.md advises; four rows for each entry that
 other subjects store, of four short fields (a sensor, a decimal number, a whole number, a unit), sealed. The same rows
 were written once by Spark itself as Parquet (zstd), with typed columns and with an array of names and values. Scans go
 into Spark's `noop` sink, so that all columns of all rows reach the JVM, by columns (docs/spark.md says what that takes)
@@ -38,7 +38,7 @@ STREAM = "readings"
 BY_ROWS = ", by rows"
 TYPED = "sensor string, value double, count bigint, unit string"
 COLUMNS = (("sensor", "string"), ("value", "double"), ("count", "int64"), ("unit", "string"))
-ROWS_EACH = 3
+ROWS_EACH = 4
 TRIGGERS = 20
 ADVISED = {
     "spark.driver.extraJavaOptions": (
