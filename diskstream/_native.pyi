@@ -38,9 +38,8 @@ __all__ += ["Block", "Changes", "Ctl", "Delivery", "Entry", "EntryID", "Guard", 
 __all__ += ["AuditFile", "AuditLog", "ColumnBatch", "NodeCache", "PackedRows", "SealedSegment", "Sealer"]
 __all__ += ["LOOK_MS", "SEEN_EVERY_MS", "RowDigests", "ScanBatch", "ScanLayout", "Unknown", "forked", "AddRun"]
 __all__ += ["SegmentView", "are_plain", "check_rows", "delivery", "first_segment", "pack_columns", "pack_pairs"]
-__all__ += ["restore_entry"]
 __all__ += ["CommandRun", "EntriesReply", "Receiver", "ReplyEncoder", "RequestParser", "checksum", "entry_lists"]
-__all__ += ["segment_at", "send_each", "unpack_node", "unpack_rows", "wait_bells", "wait_turns"]
+__all__ += ["restore_entry", "segment_at", "send_each", "unpack_node", "unpack_rows", "wait_bells", "wait_turns"]
 
 CTL_BYTES: Final[int]
 FORMAT_VERSION: Final[int]
@@ -482,9 +481,7 @@ def entry_lists(blocks: Iterable[Block], reverse: bool = False, limit: int | Non
 def restore_entry(id: _IDLike, pairs: Sequence[tuple[bytes, bytes]], text: bool = False) -> Entry:
     """An entry from its parts: what unpickling calls."""
 
-def are_plain(rows: list[Any] | tuple[Any, ...]) -> bool:
-    """Whether each row is a dict, list or tuple itself: the same when it is read again, and no code of the caller's."""
-
+def are_plain(rows: list[Any] | tuple[Any, ...]) -> bool: ...  # dicts, lists and tuples themselves, no code to run
 def check_rows(rows: Iterable[Any], ids: Iterable[_IDLike] | None = None) -> None:
     """Raises what appending these rows would, as far as the stream does not matter."""
 

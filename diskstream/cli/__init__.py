@@ -79,7 +79,7 @@ _ONLY_PRINT |= {"backup ls", "cold ls", "consumer ls", "group info", "group ls",
 class _Verbs(click.Group):
     """Loads a verb's module when it is named, and turns errors of the library into a message and an exit status."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 the signature is click's
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # the signature is click's
         return sorted(_MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # the signature is click's

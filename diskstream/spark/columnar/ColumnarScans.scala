@@ -73,7 +73,11 @@ class ColumnarSwitch {
 object OwnOptions extends Rule[LogicalPlan] {
   import ColumnarScan.parameter
 
-  override def apply(plan: LogicalPlan): LogicalPlan = {
+  // A Spark whose Python scans have no such fields goes on as one without these classes does.
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    try owned(plan) catch { case _: ColumnarScan.UnknownScan => plan }
+
+  private def owned(plan: LogicalPlan): LogicalPlan = {
     val found = plan.collectWithSubqueries { case Ours(source, options) => (source, options) }
     val shared = found.groupMap(_._1)(_._2).filter { case (_, options) => options.distinct.size > 1 }.keySet
     if (shared.isEmpty) plan else plan.transformWithSubqueries { case each @ Ours(source, _) if shared(source) => owning(each) }
@@ -154,11 +158,13 @@ case class ColumnarMicroBatch(
 object ColumnarScan {
   val Format = "diskstream"
 
+  class UnknownScan(what: String) extends IllegalStateException(what)
+
   // A parameter of a Scala class that only its methods use is a field, under the name or under one that ends in it.
   def parameter[T](of: AnyRef, name: String): T = {
     val field = of.getClass.getDeclaredFields
       .find(each => each.getName == name || each.getName.endsWith("$$" + name))
-      .getOrElse(throw new IllegalStateException(s"this Spark's Python scans have no $name: register with columnar=False"))
+      .getOrElse(throw new UnknownScan(s"this Spark's Python scans have no $name: register with columnar=False"))
     field.setAccessible(true)
     field.get(of).asInstanceOf[T]
   }
