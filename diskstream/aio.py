@@ -10,7 +10,7 @@
 
 Appends and looks at what is in memory cost microseconds and are made at once, except where they wait for a flush
 (``fsync="always"``, ``durable=True``): what many tasks `Stream.add` or `Group.ack` then shares flushes. What reads a
-disk or waits runs in a thread. What is not here (columns, tables, the audit, leases) is a method of
+disk runs in a thread; for all reads of a store that wait one more thread watches its streams. What is not here (columns, tables, the audit, leases) is a method of
 ``store.sync_store`` and its streams, for `asyncio.to_thread`.
 """
 
@@ -27,11 +27,13 @@ from diskstream import store as _store
 from diskstream._native import Delivery, Entry, EntryID
 from diskstream.aio_groups import Consumer, Group
 from diskstream.aio_opening import opened
+from diskstream.aio_readers import Readers
 from diskstream.aio_rows import as_of_now, rows_as_of_now
 from diskstream.aio_sharing import Sharing
 from diskstream.aio_waits import Listening, waited
 from diskstream.commits import AddOptions, Commit, EntryOptions
-from diskstream.counts import block_of, check_block
+from diskstream.counts import block_of
+from diskstream.engine.names import as_name
 from diskstream.engine.seal import CompactReport
 from diskstream.engine.verify import VerifyReport
 from diskstream.errors import DiskstreamError
@@ -65,6 +67,7 @@ class Store:
 
     def __init__(self, sync_store: _store.Store) -> None:
         self.sync_store = sync_store
+        self._readers = Readers(sync_store)
         self._sharing: WeakValueDictionary[bytes, Sharing] = WeakValueDictionary()
 
     async def __aenter__(self) -> Self:
@@ -77,7 +80,10 @@ class Store:
 
     async def close(self) -> None:
         """Makes everything durable and lets go of the directory: also where the task that waits for it is cancelled."""
-        await waited(self.sync_store.close)  # a thread of `to_thread` may never begin it then
+        try:
+            await waited(self.sync_store.close)  # a thread of `to_thread` may never begin it then
+        finally:
+            self._readers.interrupt()
 
     def stream(self, name: str | bytes) -> "Stream":
         """The stream of that name."""
@@ -85,7 +91,7 @@ class Store:
         sharing = self._sharing.get(stream.name)
         if sharing is None:
             sharing = self._sharing[stream.name] = Sharing(stream)
-        return Stream(stream, sharing)
+        return Stream(stream, sharing, self._readers)
 
     async def streams(self, pattern: str | bytes | None = None) -> list[bytes]:
         """The names of all streams: see `diskstream.Store.streams`."""
@@ -114,10 +120,8 @@ class Store:
     ) -> dict[bytes, list[Entry]]:
         """Entries behind a position in each of several streams: see `diskstream.Store.read`."""
         fixed = {name: self._fix(name, after) for name, after in positions_of(positions)}
-        return await _blocking(
-            lambda wait: self.sync_store.read(fixed, count=count, max_count=max_count, max_bytes=max_bytes, block=wait),
-            block,
-        )
+        read = functools.partial(self.sync_store.read, fixed, count=count, max_count=max_count, max_bytes=max_bytes)
+        return await self._readers.read(map(as_name, fixed), read, block)
 
     async def read_group(
         self,
@@ -156,8 +160,7 @@ class Store:
 
 
 async def _blocking(read: Callable[[float | None], _T], block: float | None) -> _T:
-    """A read that may wait, in slices, so that cancelling it takes effect."""
-    check_block(block)
+    """What may wait, in slices, so that cancelling it takes effect."""
     if block is None:
         return await asyncio.to_thread(read, None)
     loop = asyncio.get_running_loop()
@@ -172,9 +175,10 @@ async def _blocking(read: Callable[[float | None], _T], block: float | None) -> 
 class Stream:
     """A stream, for asyncio. `sync_stream` is the one behind it."""
 
-    def __init__(self, sync_stream: _Stream, sharing: Sharing | None = None) -> None:
+    def __init__(self, sync_stream: _Stream, sharing: Sharing | None = None, readers: Readers | None = None) -> None:
         self.sync_stream = sync_stream
         self._sharing = sharing or Sharing(sync_stream)
+        self._readers = readers or Readers(sync_stream._store)
 
     @property
     def name(self) -> bytes:
@@ -265,9 +269,8 @@ class Stream:
     ) -> list[Entry]:
         """Entries behind `after`: see `diskstream.Store.read`."""
         fixed = self.sync_stream.last_id() if after in ("$", b"$") else after
-        return await _blocking(
-            lambda wait: self.sync_stream.read(fixed, count=count, max_bytes=max_bytes, block=wait), block
-        )
+        read = functools.partial(self.sync_stream.read, fixed, count=count, max_bytes=max_bytes)
+        return await self._readers.read([self.name], read, block)
 
     def tail(self, after: IDLike = "$", *, block: float | None = None) -> AsyncIterator[Entry]:
         """Entries behind `after` as they come: see `diskstream.Stream.tail`."""

@@ -1,0 +1,180 @@
+"""What the thread does that watches a store for tasks of asyncio: looks where a bell rings, and tells who waits."""
+
+import asyncio
+import contextlib
+import heapq
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from diskstream.errors import DiskstreamError
+from diskstream.watching import Watch
+
+if TYPE_CHECKING:
+    from diskstream.store import Store
+
+__all__ = ["Waiter", "Watching"]
+
+# So often the thread sees whether anybody is still there to hear of what comes: a program that ends waits for it. As
+# long it waits for somebody else before it ends.
+_SLICE_S = 0.25
+# And whether the streams are what they were: who replaced one may have died before its bell rang.
+_LOOK_S = 1.0
+# A store that is open for reading only hears no bell: it is looked at so often, or for a tenth of the time.
+_POLL_S, _POLL_SHARE = 0.01, 9
+
+
+@dataclass(eq=False, slots=True)
+class Waiter:
+    """A task that waits: for a stream of one of these names, until a moment of `time.monotonic`.
+
+    Attributes:
+        names: of the streams.
+        look: what finds entries, or nothing yet, or raises.
+        until: None: for ever.
+        loop: where the task is.
+        answer: what it awaits.
+        told: whether it was answered.
+    """
+
+    names: list[bytes]
+    look: Callable[[], Any]
+    until: float | None
+    loop: asyncio.AbstractEventLoop
+    answer: "asyncio.Future[Any]"
+    told: bool = field(default=False)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nobody waits any more: it was answered, the task was cancelled, or its loop will not go on."""
+        if self.told or self.answer.done() or self.loop.is_closed():
+            return True
+        return not (self.loop.is_running() or threading.main_thread().is_alive())  # a program that ends waits for us
+
+    def tell(self, say: Callable[[Any], None], what: object) -> None:
+        """Answers, with `set_result` or `set_exception` of its future."""
+
+        def unless_cancelled() -> None:
+            if not self.answer.done():
+                say(what)
+
+        self.told = True
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens
+            self.loop.call_soon_threadsafe(unless_cancelled)
+
+
+class Watching:
+    """The streams of one store that are waited for, and by whom. Of one thread, but for `interrupt`."""
+
+    def __init__(self, store: "Store") -> None:
+        self._store = store
+        self._watch = Watch()
+        self._waiters: dict[bytes, set[Waiter]] = {}  # by each of their names
+        self._ends: list[tuple[float, int, Waiter]] = []
+        self._numbers = itertools.count()
+        self._swept_at = self._looked_at = self._busy_at = time.monotonic()
+        self._pause_s = _POLL_S
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._watch.close()
+
+    def interrupt(self) -> None:
+        """Ends the wait of a turn, this one's or the next one's. Safe from any thread."""
+        self._watch.interrupt()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody waits, nor has for a while."""
+        return not self._waiters and (self._store.closed or time.monotonic() - self._busy_at >= _SLICE_S)
+
+    def turn(self, coming: Iterable[Waiter]) -> None:
+        """Takes in who has come, waits once, and tells those for whom there is something."""
+        for waiter in coming:
+            self._begin(waiter)
+        if self._waiters:
+            self._busy_at = time.monotonic()
+        self._watch.wait(self._patience_s())
+        began = time.monotonic()
+        for waiter in self._concerned(began):
+            self._look(waiter)
+        now = time.monotonic()
+        self._pause_s = max(_POLL_S, _POLL_SHARE * (now - began))
+        while self._ends and self._ends[0][0] <= now:
+            self._look(heapq.heappop(self._ends)[2], is_last=True)
+        if now - self._swept_at >= _SLICE_S:
+            self._swept_at = now
+            self._sweep()
+
+    def fail(self, error: Exception, coming: Iterable[Waiter]) -> None:
+        """Tells everybody what ended a turn."""
+        for waiter in {*coming, *self._all()}:
+            if not waiter.is_gone:
+                waiter.tell(waiter.answer.set_exception, error)
+        self._waiters.clear()
+        self._ends.clear()
+        self._watch.clear()
+
+    def _all(self) -> set[Waiter]:
+        return {waiter for waiting in self._waiters.values() for waiter in waiting}
+
+    def _begin(self, waiter: Waiter) -> None:
+        for name in waiter.names:
+            self._waiters.setdefault(name, set()).add(waiter)
+        if waiter.until is not None:
+            heapq.heappush(self._ends, (waiter.until, next(self._numbers), waiter))
+        if not self._store.read_only:
+            # A stream that cannot be opened has the look say so; where it could be meanwhile, the next look finds it.
+            with contextlib.suppress(DiskstreamError, OSError):
+                for name in waiter.names:
+                    self._watch.add(self._store, name)
+        self._look(waiter)  # once it is watched: what came before that rings no more
+
+    def _look(self, waiter: Waiter, *, is_last: bool = False) -> None:
+        if waiter.is_gone:
+            self._forget(waiter)
+            return
+        try:
+            found = waiter.look()
+        except Exception as error:  # noqa: BLE001  # raised again in the task that waits
+            waiter.tell(waiter.answer.set_exception, error)
+        else:
+            if not found and not is_last:
+                return
+            waiter.tell(waiter.answer.set_result, found)
+        self._forget(waiter)
+
+    def _forget(self, waiter: Waiter) -> None:
+        for name in waiter.names:
+            waiting = self._waiters.get(name, set())
+            waiting.discard(waiter)
+            if not waiting and self._waiters.pop(name, None) is not None:
+                self._watch.remove(self._store, name)
+
+    def _patience_s(self) -> float:
+        most = self._pause_s if self._store.read_only and self._waiters else _SLICE_S
+        return most if not self._ends else max(0.0, min(most, self._ends[0][0] - time.monotonic()))
+
+    def _concerned(self, now: float) -> set[Waiter]:
+        """For whom another look is worth it."""
+        if self._store.read_only or self._store.closed:  # then each says so itself
+            return self._all()
+        places = self._watch.changed()
+        if now - self._looked_at >= _LOOK_S:
+            self._looked_at = now
+            places += self._watch.stale()
+        return {waiter for _, name in places for waiter in self._waiters.get(name, ())}
+
+    def _sweep(self) -> None:
+        """Lets go of who does not wait any more."""
+        for waiter in self._all():
+            if waiter.is_gone:
+                self._forget(waiter)
+        self._ends = [end for end in self._ends if not end[2].is_gone]
+        heapq.heapify(self._ends)

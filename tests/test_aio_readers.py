@@ -1,0 +1,297 @@
+"""Tasks of asyncio that wait in reads: one thread watches for all of them, and nobody misses an entry."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import diskstream
+from diskstream import aio, aio_watching, reading
+from diskstream.errors import ClosedError, DiskstreamError
+from diskstream.watching import Watch
+from tests.engine.children import child, hear, say
+
+THREAD = "diskstream readers"
+
+
+def watching() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == THREAD]
+
+
+@pytest.fixture(autouse=True)
+def no_thread_stays() -> Iterator[None]:
+    yield
+    for thread in watching():
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+async def until_waiting(store: aio.Store, count: int) -> None:
+    """Until so many tasks wait in the thread that watches."""
+    async with asyncio.timeout(30):
+        while True:
+            watched = store._readers._watching
+            if watched is not None and len(watched._all()) == count and not store._readers._coming:
+                return
+            await asyncio.sleep(0)
+
+
+def test_a_thousand_readers_have_one_thread(tmp_path: Path) -> None:
+    """Each had its own, begun anew four times a second: that took most of a processor."""
+
+    async def run() -> None:
+        async with await aio.open(tmp_path / "s") as store:
+            names = [f"room:{n % 100}" for n in range(1000)]
+            reads = [asyncio.create_task(store.stream(name).read("0", block=0)) for name in names]
+            await until_waiting(store, 1000)
+            before = threading.active_count()
+            assert len(watching()) == 1
+            assert before < 40  # with those of `to_thread`
+            for n in range(100):
+                await store.stream(f"room:{n}").add({"n": n})
+            found = await asyncio.gather(*reads)
+            assert [entries[0]["n"] for entries in found] == [b"%d" % (n % 100) for n in range(1000)]
+
+    asyncio.run(run())
+
+
+def test_a_read_of_several_streams_is_ended_by_any_of_them_also_one_that_comes(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with await aio.open(tmp_path / "s") as store:
+            await store.stream("there").add({"n": 0})
+            for name in ("there", "comes"):
+                reading = asyncio.create_task(store.read({"there": "$", "comes": "0", "never": "0"}, block=0))
+                await until_waiting(store, 1)
+                added = await store.stream(name).add({"n": 1})
+                assert [(at, each[-1].id) for at, each in (await reading).items()] == [(name.encode(), added)]
+
+    asyncio.run(run())
+
+
+def append_when_told(path: str) -> None:
+    with diskstream.open(path) as store:
+        say("open")
+        hear()
+        store.stream("x").add({"from": "elsewhere"})
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_what_another_process_appends_wakes_a_reader(tmp_path: Path, read_only: bool) -> None:
+    diskstream.open(tmp_path / "s").close()
+
+    async def run() -> None:
+        async with await aio.open(tmp_path / "s", read_only=read_only) as store:
+            read = asyncio.create_task(store.stream("x").read("0", block=60))
+            await until_waiting(store, 1)
+            with child(append_when_told, tmp_path / "s") as other:
+                assert other.hear() == "open"
+                other.tell()
+                assert [entry["from"] for entry in await read] == [b"elsewhere"]
+
+    asyncio.run(run())
+
+
+def test_the_times_of_readers_are_their_own(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with await aio.open(tmp_path / "s") as store:
+            stream = store.stream("x")
+            forever = asyncio.create_task(stream.read("0", block=0))
+            late = asyncio.create_task(stream.read("0", block=3600))
+            assert await stream.read("0", block=0.02) == []
+            assert await stream.read("0", block=0.01) == []
+            assert not forever.done()
+            assert not late.done()
+            await stream.add({"n": 1})
+            assert await forever == await late != []
+
+    asyncio.run(run())
+
+
+def test_a_reader_that_is_cancelled_is_let_go_of_and_takes_no_other_along(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with await aio.open(tmp_path / "s") as store:
+            stream = store.stream("x")
+            leaving, staying = (asyncio.create_task(stream.read("0", block=0)) for _ in range(2))
+            await until_waiting(store, 2)
+            leaving.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await leaving
+            await until_waiting(store, 1)
+            await stream.add({"n": 1})
+            assert len(await staying) == 1
+
+    asyncio.run(run())
+
+
+def test_readers_of_a_store_that_is_closed_are_told(tmp_path: Path) -> None:
+    async def run() -> None:
+        store = await aio.open(tmp_path / "s")
+        reads = [asyncio.create_task(store.stream(name).read("0", block=0)) for name in ("x", "y", "x")]
+        await until_waiting(store, 3)
+        await store.close()
+        ended = await asyncio.gather(*reads, return_exceptions=True)
+        assert [type(each) for each in ended] == [ClosedError] * 3
+        with pytest.raises(ClosedError):
+            await store.read({"x": "0"}, block=0)
+
+    asyncio.run(run())
+
+
+def test_an_error_is_that_of_its_own_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    look = reading._once
+
+    def look_but(store: diskstream.Store, positions: dict[bytes, Any], caps: Any) -> Any:
+        if b"bad" in positions and len(store.stream("bad")):
+            raise DiskstreamError("as of a failing disk")
+        return look(store, positions, caps)
+
+    monkeypatch.setattr(reading, "_once", look_but)
+
+    async def run() -> None:
+        async with await aio.open(tmp_path / "s") as store:
+            bad, good = store.stream("bad"), store.stream("good")
+            failing, waiting = (asyncio.create_task(each.read("0", block=0)) for each in (bad, good))
+            await until_waiting(store, 2)
+            await bad.add({"n": 1})
+            with pytest.raises(DiskstreamError, match="as of a failing disk"):
+                await failing
+            await good.add({"n": 1})
+            assert len(await waiting) == 1
+
+    asyncio.run(run())
+
+
+def test_what_goes_wrong_in_the_thread_is_told_to_all_and_the_next_is_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        async with await aio.open(tmp_path / "s") as store:
+            reads = [asyncio.create_task(store.stream(name).read("0", block=0)) for name in ("x", "y")]
+            await until_waiting(store, 2)
+
+            def fail(_: Watch) -> None:
+                raise MemoryError("of the watch")
+
+            with monkeypatch.context() as patch:
+                patch.setattr(Watch, "changed", fail)
+                await store.stream("x").add({"n": 1})
+                ended = await asyncio.gather(*reads, return_exceptions=True)
+            assert [type(each) for each in ended] == [MemoryError] * 2
+            again = asyncio.create_task(store.stream("y").read("0", block=0))
+            await until_waiting(store, 1)
+            await store.stream("y").add({"n": 1})
+            assert len(await again) == 1
+
+    asyncio.run(run())
+
+
+def test_a_stream_that_came_without_a_ring_is_found_within_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who made it was killed between the two."""
+    monkeypatch.setattr(aio_watching, "_LOOK_S", 0.0)
+    with diskstream.open(tmp_path / "other") as store:
+        store.stream("x").add({"n": 1})
+        name = next((tmp_path / "other" / "streams").iterdir()).name
+
+    async def run() -> None:
+        async with await aio.open(tmp_path / "s") as store:
+            read = asyncio.create_task(store.stream("x").read("0", block=30))
+            await until_waiting(store, 1)
+            (tmp_path / "other" / "streams" / name).rename(tmp_path / "s" / "streams" / name)
+            assert len(await read) == 1
+
+    asyncio.run(run())
+
+
+def test_a_store_may_be_read_in_one_loop_after_the_other_and_in_two_at_once(tmp_path: Path) -> None:
+    store = asyncio.run(aio.open(tmp_path / "s"))
+    one_waits = threading.Event()
+
+    async def wait_for_one() -> list[diskstream.Entry]:
+        read = asyncio.create_task(store.stream("x").read("0", block=0))
+        await until_waiting(store, 1)
+        one_waits.set()
+        return await read
+
+    async def wait_for_another() -> list[diskstream.Entry]:
+        read = asyncio.create_task(store.stream("y").read("0", block=0))
+        await until_waiting(store, 2)
+        await store.stream("x").add({"n": 1})
+        await store.stream("y").add({"n": 2})
+        return await read
+
+    with ThreadPoolExecutor(1) as other:
+        one = other.submit(asyncio.run, wait_for_one())
+        assert one_waits.wait(30)
+        assert [entry["n"] for entry in asyncio.run(wait_for_another())] == [b"2"]
+        assert [entry["n"] for entry in one.result(30)] == [b"1"]
+    asyncio.run(store.close())
+
+
+def wait_across_a_fork(path: str) -> None:
+    def fork(store: aio.Store) -> int:
+        pid = os.fork()
+        if not pid:
+            asyncio.run(in_fork(store))
+            os._exit(0)
+        return os.waitpid(pid, 0)[1]
+
+    async def in_fork(store: aio.Store) -> None:
+        read = asyncio.create_task(store.stream("x").read("0", block=0))
+        await until_waiting(store, 1)
+        await store.stream("x").add({"n": 1})
+        assert len(await read) == 1
+        say("the fork was told")
+
+    async def run() -> None:
+        async with await aio.open(path) as store:
+            read = asyncio.create_task(store.stream("x").read("0", block=0))
+            await until_waiting(store, 1)
+            assert await asyncio.to_thread(fork, store) == 0
+            assert len(await read) == 1
+            say("the parent was told")
+
+    asyncio.run(run())
+
+
+def test_a_fork_has_readers_of_its_own(tmp_path: Path) -> None:
+    """The thread of its parent is not there, and what that waited for nobody waits for."""
+
+    with child(wait_across_a_fork, tmp_path / "s") as program:
+        assert program.rest() == ["the fork was told", "the parent was told"]
+        assert program.wait() == 0
+
+
+OVER_A_PENDING_READ = """
+import asyncio, sys
+import diskstream.aio
+
+async def begin(path):
+    store = await diskstream.aio.open(path)
+    reads = [store.stream("x").read("0", block=0), store.read({"x": "0", "y": "0"}, block=0)]
+    tasks = [asyncio.ensure_future(read) for read in reads]
+    while store._readers._watching is None or len(store._readers._watching._all()) < 2:
+        await asyncio.sleep(0)
+    return store, tasks
+
+loop = asyncio.new_event_loop()
+kept = loop.run_until_complete(begin(sys.argv[1]))
+if sys.argv[2] == "closed":
+    loop.close()
+print("the program ends", flush=True)
+"""
+
+
+@pytest.mark.parametrize("loop", ["closed", "left open"])
+def test_a_program_ends_though_reads_still_wait(tmp_path: Path, loop: str) -> None:
+    words = [sys.executable, "-c", OVER_A_PENDING_READ, str(tmp_path / "s"), loop]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout) == (0, "the program ends\n"), done.stderr
