@@ -10,8 +10,8 @@
 
 Appends and looks at what is in memory cost microseconds and are made at once, except where they wait for a flush
 (``fsync="always"``, ``durable=True``): what many tasks `Stream.add` or `Group.ack` then shares flushes. What reads a
-disk runs in a thread; for all reads of a store that wait one more thread watches its streams. What is not here (columns, tables, the audit, leases) is a method of
-``store.sync_store`` and its streams, for `asyncio.to_thread`.
+disk runs in a thread; all reads of a store that wait have one more, which watches its streams. What is not here
+(columns, tables, the audit, leases) is a method of ``store.sync_store`` and its streams, for `asyncio.to_thread`.
 """
 
 import asyncio

@@ -14,6 +14,8 @@ import pytest
 
 import diskstream
 from diskstream import aio, aio_watching, reading
+from diskstream.aio_readers import Readers
+from diskstream.aio_watching import Waiter
 from diskstream.errors import ClosedError, DiskstreamError
 from diskstream.watching import Watch
 from tests.engine.children import child, hear, say
@@ -35,12 +37,15 @@ def no_thread_stays() -> Iterator[None]:
 
 async def until_waiting(store: aio.Store, count: int) -> None:
     """Until so many tasks wait in the thread that watches."""
+    never = asyncio.get_running_loop().create_future()
     async with asyncio.timeout(30):
-        while True:
-            watched = store._readers._watching
-            if watched is not None and len(watched._all()) == count and not store._readers._coming:
-                return
-            await asyncio.sleep(0)
+        while not is_watched_by(store._readers, count):
+            await asyncio.wait([never], timeout=0.001)
+
+
+def is_watched_by(readers: Readers, count: int) -> bool:
+    watching = readers._watching
+    return watching is not None and len(watching._all()) == count and not readers._coming
 
 
 def test_a_thousand_readers_have_one_thread(tmp_path: Path) -> None:
@@ -130,13 +135,18 @@ def test_a_reader_that_is_cancelled_is_let_go_of_and_takes_no_other_along(tmp_pa
     asyncio.run(run())
 
 
-def test_readers_of_a_store_that_is_closed_are_told(tmp_path: Path) -> None:
+def test_readers_of_a_store_that_is_closed_are_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aio_watching, "_LOOK_S", 3600.0)
+    monkeypatch.setattr(aio_watching, "_SLICE_S", 3600.0)
+
     async def run() -> None:
         store = await aio.open(tmp_path / "s")
         reads = [asyncio.create_task(store.stream(name).read("0", block=0)) for name in ("x", "y", "x")]
         await until_waiting(store, 3)
         await store.close()
-        ended = await asyncio.gather(*reads, return_exceptions=True)
+        async with asyncio.timeout(30):
+            ended = await asyncio.gather(*reads, return_exceptions=True)
+        assert len({id(error) for error in ended}) == 3  # what is raised in several tasks has a traceback of them all
         assert [type(each) for each in ended] == [ClosedError] * 3
         with pytest.raises(ClosedError):
             await store.read({"x": "0"}, block=0)
@@ -203,12 +213,78 @@ def test_a_stream_that_came_without_a_ring_is_found_within_a_second(
 
     async def run() -> None:
         async with await aio.open(tmp_path / "s") as store:
-            read = asyncio.create_task(store.stream("x").read("0", block=30))
+            read = asyncio.create_task(store.stream("x").read("0", block=0))
             await until_waiting(store, 1)
             (tmp_path / "other" / "streams" / name).rename(tmp_path / "s" / "streams" / name)
-            assert len(await read) == 1
+            async with asyncio.timeout(30):
+                assert len(await read) == 1
 
     asyncio.run(run())
+
+
+def test_what_comes_between_the_first_look_and_the_watch_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = Watch.add
+
+    def add_late(watch: Watch, store: diskstream.Store, name: bytes) -> bool:
+        store.stream(name).add({"n": 1})
+        return add(watch, store, name)
+
+    monkeypatch.setattr(Watch, "add", add_late)
+
+    async def run() -> None:
+        async with await aio.open(tmp_path / "s") as store, asyncio.timeout(30):
+            assert len(await store.stream("x").read("0", block=0)) == 1
+
+    asyncio.run(run())
+
+
+def test_an_answer_to_who_was_cancelled_just_then_is_nobody_s_error(tmp_path: Path) -> None:
+    async def run() -> None:
+        loop, faults = asyncio.get_running_loop(), []
+        loop.set_exception_handler(lambda _, fault: faults.append(fault))
+        waiter = Waiter([b"x"], list, None, loop, loop.create_future())
+        waiter.tell(waiter.answer.set_result, [])
+        waiter.answer.cancel()
+        await asyncio.wait([waiter.answer])
+        assert faults == []
+
+    asyncio.run(run())
+
+
+def test_what_has_a_far_end_is_not_kept_until_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aio_watching, "_SLICE_S", 0.001)
+
+    async def run() -> None:
+        async with await aio.open(tmp_path / "s") as store:
+            staying = asyncio.create_task(store.stream("y").read("0", block=0))
+            last = None
+            for n in range(20):
+                read = asyncio.create_task(store.stream("x").read(last or "0", block=3600))
+                await until_waiting(store, 2)
+                last = await store.stream("x").add({"n": n})
+                await read
+            async with asyncio.timeout(30):
+                while store._readers._watching is None or store._readers._watching._ends:
+                    await asyncio.wait([staying], timeout=0.001)
+            staying.cancel()
+
+    asyncio.run(run())
+
+
+def test_who_waits_in_a_loop_that_was_closed_is_let_go_of(tmp_path: Path) -> None:
+    store = asyncio.run(aio.open(tmp_path / "s"))
+    loop = asyncio.new_event_loop()
+    read = loop.create_task(store.stream("x").read("0", block=0))
+    loop.run_until_complete(until_waiting(store, 1))
+    loop.close()
+    [thread] = watching()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert not read.done()
+    read._log_destroy_pending = False  # type: ignore[attr-defined]  # it was left on purpose
+    asyncio.run(store.close())
 
 
 def test_a_store_may_be_read_in_one_loop_after_the_other_and_in_two_at_once(tmp_path: Path) -> None:
