@@ -163,7 +163,7 @@ class Watching:
 
     def _concerned(self, now: float) -> set[Waiter]:
         """For whom another look is worth it."""
-        if self._store.read_only or self._store.closed:  # then each says so itself
+        if self._store.read_only:
             return self._all()
         places = self._watch.changed()
         if now - self._looked_at >= _LOOK_S:

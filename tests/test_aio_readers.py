@@ -316,8 +316,10 @@ def wait_across_a_fork(path: str) -> None:
     def fork(store: aio.Store) -> int:
         pid = os.fork()
         if not pid:
-            asyncio.run(in_fork(store))
-            os._exit(0)
+            try:
+                asyncio.run(in_fork(store))
+            finally:
+                os._exit(0)
         return os.waitpid(pid, 0)[1]
 
     async def in_fork(store: aio.Store) -> None:
@@ -329,10 +331,10 @@ def wait_across_a_fork(path: str) -> None:
 
     async def run() -> None:
         async with await aio.open(path) as store:
-            read = asyncio.create_task(store.stream("x").read("0", block=0))
-            await until_waiting(store, 1)
+            reads = [asyncio.create_task(store.stream("x").read("0", block=0)) for _ in range(2)]
+            await until_waiting(store, 2)
             assert await asyncio.to_thread(fork, store) == 0
-            assert len(await read) == 1
+            assert [len(await read) for read in reads] == [1, 1]
             say("the parent was told")
 
     asyncio.run(run())
