@@ -129,11 +129,10 @@ class Watching:
             self._waiters.setdefault(name, set()).add(waiter)
         if waiter.until is not None:
             heapq.heappush(self._ends, (waiter.until, next(self._numbers), waiter))
-        if not self._store.read_only:
-            # A stream that cannot be opened has the look say so; where it could be meanwhile, the next look finds it.
-            with contextlib.suppress(DiskstreamError, OSError):
-                for name in waiter.names:
-                    self._watch.add(self._store, name)
+        # A stream that cannot be opened has the look say so; where it could be meanwhile, the next look finds it.
+        with contextlib.suppress(DiskstreamError, OSError):
+            for name in waiter.names:
+                self._watch.add(self._store, name)
         self._look(waiter)  # once it is watched: what came before that rings no more
 
     def _look(self, waiter: Waiter, *, is_last: bool = False) -> None:
@@ -163,9 +162,9 @@ class Watching:
 
     def _concerned(self, now: float) -> set[Waiter]:
         """For whom another look is worth it."""
+        places = self._watch.changed()
         if self._store.read_only:
             return self._all()
-        places = self._watch.changed()
         if now - self._looked_at >= _LOOK_S:
             self._looked_at = now
             places += self._watch.stale()

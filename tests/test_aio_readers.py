@@ -15,7 +15,7 @@ import pytest
 import diskstream
 from diskstream import aio, aio_watching, reading
 from diskstream.aio_readers import Readers
-from diskstream.aio_watching import Waiter
+from diskstream.aio_watching import Waiter, Watching
 from diskstream.errors import ClosedError, DiskstreamError
 from diskstream.watching import Watch
 from tests.engine.children import child, hear, say
@@ -93,12 +93,38 @@ def test_what_another_process_appends_wakes_a_reader(tmp_path: Path, read_only: 
 
     async def run() -> None:
         async with await aio.open(tmp_path / "s", read_only=read_only) as store:
-            read = asyncio.create_task(store.stream("x").read("0", block=60))
+            read = asyncio.create_task(store.stream("x").read("0", block=0))
             await until_waiting(store, 1)
             with child(append_when_told, tmp_path / "s") as other:
                 assert other.hear() == "open"
                 other.tell()
+                async with asyncio.timeout(30):
+                    await asyncio.wait([read])
                 assert [entry["from"] for entry in await read] == [b"elsewhere"]
+
+    asyncio.run(run())
+
+
+def test_a_store_that_is_open_for_reading_only_is_looked_at_for_a_tenth_of_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It hears no bell: where a look takes long, to look a hundred times a second would take all of a processor."""
+    diskstream.open(tmp_path / "s").close()
+    look = reading._once
+
+    def look_long(*arguments: Any) -> Any:
+        threading.Event().wait(0.02)
+        return look(*arguments)
+
+    monkeypatch.setattr(reading, "_once", look_long)
+
+    async def run() -> None:
+        async with await aio.open(tmp_path / "s", read_only=True) as store, asyncio.timeout(30):
+            read = asyncio.create_task(store.stream("x").read("0", block=0))
+            await until_waiting(store, 1)
+            while store._readers._watching is not None and store._readers._watching._patience_s() < 9 * 0.02:
+                await asyncio.wait([read], timeout=0.001)
+            read.cancel()
 
     asyncio.run(run())
 
@@ -222,9 +248,11 @@ def test_a_stream_that_came_without_a_ring_is_found_within_a_second(
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("ends", [False, True])
 def test_what_comes_between_the_first_look_and_the_watch_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: bool
 ) -> None:
+    """Also where the thread was about to end, as nobody waited."""
     add = Watch.add
 
     def add_late(watch: Watch, store: diskstream.Store, name: bytes) -> bool:
@@ -232,6 +260,8 @@ def test_what_comes_between_the_first_look_and_the_watch_is_found(
         return add(watch, store, name)
 
     monkeypatch.setattr(Watch, "add", add_late)
+    if ends:
+        monkeypatch.setattr(Watching, "is_idle", True)
 
     async def run() -> None:
         async with await aio.open(tmp_path / "s") as store, asyncio.timeout(30):
@@ -253,21 +283,22 @@ def test_an_answer_to_who_was_cancelled_just_then_is_nobody_s_error(tmp_path: Pa
     asyncio.run(run())
 
 
-def test_what_has_a_far_end_is_not_kept_until_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_waited_for_any_more_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aio_watching, "_SLICE_S", 0.001)
 
     async def run() -> None:
         async with await aio.open(tmp_path / "s") as store:
             staying = asyncio.create_task(store.stream("y").read("0", block=0))
-            last = None
             for n in range(20):
-                read = asyncio.create_task(store.stream("x").read(last or "0", block=3600))
+                stream = store.stream(f"x{n}")
+                read = asyncio.create_task(stream.read("0", block=3600))
                 await until_waiting(store, 2)
-                last = await store.stream("x").add({"n": n})
+                await stream.add({"n": n})
                 await read
             async with asyncio.timeout(30):
                 while store._readers._watching is None or store._readers._watching._ends:
                     await asyncio.wait([staying], timeout=0.001)
+            assert len(store._readers._watching._watch) == 1
             staying.cancel()
 
     asyncio.run(run())
@@ -346,6 +377,22 @@ def test_a_fork_has_readers_of_its_own(tmp_path: Path) -> None:
     with child(wait_across_a_fork, tmp_path / "s") as program:
         assert program.rest() == ["the fork was told", "the parent was told"]
         assert program.wait() == 0
+
+
+def test_the_thread_ends_with_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stays a while for the next reader, for whom a program that ends is not to wait."""
+    monkeypatch.setattr(aio_watching, "_SLICE_S", 3600.0)
+
+    async def run() -> None:
+        async with await aio.open(tmp_path / "s") as store:
+            read = asyncio.create_task(store.stream("x").read("0", block=0))
+            await until_waiting(store, 1)
+            await store.stream("x").add({"n": 1})
+            await read
+            await until_waiting(store, 0)
+            assert len(watching()) == 1
+
+    asyncio.run(run())
 
 
 OVER_A_PENDING_READ = """
