@@ -231,7 +231,8 @@ class Place:
     looked_at: float = 0.0  # when that was, by `time.monotonic`
     looked: bool = False  # only the first look of a call counts as an attempt of the consumer's
     goes_on: _Cursor | None = None  # where the look at what is ripe is to go on, at once
-    heard: tuple[Page, tuple[int, int]] | None = None  # where the last look found and left nothing: as of before it
+    # Where the last look found and left nothing: as of before it, what is written, what readers see, and the flags.
+    heard: tuple[Page, tuple[int, int], tuple[int, int], int] | None = None
 
     def is_for(self, group: int) -> None:
         """Leaves the queue of a group that was destroyed, and made anew as this one: nobody is served there."""
@@ -242,20 +243,19 @@ class Place:
                 self.turn = None
         self.queue = group
 
-    def is_closed_as_it_was(self) -> bool:
-        """Whether the stream was closed here for another one, and would give no more than at the last look.
+    def is_as_it_was(self) -> bool:
+        """Whether the stream would give no more than at the last look.
 
-        To open it for a look would close others that are waited for, and so on, without an end.
+        Very many may wait. And to open it for a look, where it was closed here for another one, would close others that
+        are waited for, and so on, without an end.
         """
-        if self.heard is None or self.owner.stream.name in self.owner.stream._store._logs:
+        if self.heard is None or (self.turn is not None and self.turn.called):
             return False
-        page, visible = self.heard
-        if (self.turn is not None and self.turn.called) or (
-            self.bell is not None and self.bell[0].bell != self.bell[1]
-        ):
+        if self.bell is not None and self.bell[0].bell != self.bell[1]:
             return False
+        page, *seen = self.heard
         is_due = self.ripens_in_s is not None and self.looked_at + self.ripens_in_s <= time.monotonic()
-        return not is_due and page.ctl.visible == visible and page.is_in_place()
+        return not is_due and [page.ctl.written, page.ctl.visible, page.ctl.flags] == seen and page.is_in_place()
 
 
 def _look(place: Place, log: StreamLog, consumer: bytes, wanted: Wanted, *, waits: bool) -> list[Delivery]:
@@ -291,7 +291,8 @@ def _look_held(place: Place, log: StreamLog, consumer: bytes, wanted: Wanted, *,
                 seen(log, group, reading.consumer)
         place.looked = True
         leaves_none = place.goes_on is None and not has_more(log, group)
-        place.heard = (log.page, visible) if not entries and leaves_none else None
+        heard = (log.page, log.ctl.written, visible, log.ctl.flags)
+        place.heard = heard if not entries and leaves_none else None
         log.pending.relieve()
     return entries
 
@@ -395,7 +396,7 @@ def _attempt(
     """One look at all streams that may have something."""
     found: dict[bytes, list[Delivery]] = {}
     wanted.begin()
-    asked = {name: place for name, place in places.items() if not place.is_closed_as_it_was()}
+    asked = {name: place for name, place in places.items() if not place.is_as_it_was()}
     if len(places) > 1:
         _check_groups(asked)
     for name, place in asked.items():

@@ -246,3 +246,19 @@ def test_who_is_deleted_while_he_waits_is_made_again_by_an_entry_alone(tmp_path:
         waiter.join(LIMIT_S)
         assert given == ids
         assert [(each.name, each.pending) for each in group.consumers()] == [(b"c", 1)]
+
+
+@pytest.mark.parametrize(("fsync", "count"), [("os", 1), ("os", None), ("always", 1)])
+def test_who_waits_looks_again_only_where_something_has_changed(tmp_path: Path, fsync: str, count: int | None) -> None:
+    """A look takes the append lock: a thousand idle consumers took it five thousand times a second, and a processor."""
+    with opened(tmp_path, fsync) as (store, stream, group):
+        consumer = group.consumer("c")
+        consumer.read()
+        reader = threading.Thread(target=consumer.read, kwargs={"count": count, "block": 0.5})
+        reader.start()
+        until(lambda: in_queue(group) == (1, 0))
+        log = store._log(stream.name, create=False)
+        assert log is not None
+        with log.locked():
+            reader.join(LIMIT_S)
+            assert not reader.is_alive()

@@ -14,7 +14,8 @@ use pyo3::prelude::*;
 
 /// A wait is cut into slices of this length, so that a signal is seen even when it went to another thread.
 pub const SLICE: Duration = Duration::from_millis(50);
-/// How often all words are looked at, though no hub was rung. A look at 20,000 takes about a millisecond.
+/// How often all words are looked at, though no hub was rung. A look at 20,000 takes about a millisecond. A slice is as long
+/// as this where no signal is handled.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// A word, and what was read of it.
@@ -74,6 +75,7 @@ pub fn sleep(py: Python<'_>, mut watched: Vec<Watched<'_>>, until: Option<Instan
 }
 
 fn sleep_counted(py: Python<'_>, watched: &[Watched<'_>], is_many: bool, until: Option<Instant>) -> PyResult<bool> {
+    let longest = if futex::is_first_thread() { SLICE } else { LOOK };
     loop {
         // Read before the words are looked at: what rings behind the look ends the sleep.
         let mut words = watched.to_vec();
@@ -86,11 +88,11 @@ fn sleep_counted(py: Python<'_>, watched: &[Watched<'_>], is_many: bool, until: 
         }
         let looked = Instant::now();
         while !words.iter().any(Watched::has_changed) {
-            let left = until.map_or(SLICE, |until| until.saturating_duration_since(Instant::now()));
+            let left = until.map_or(longest, |until| until.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 return Ok(watched.iter().any(Watched::has_changed));
             }
-            let slice = left.min(SLICE);
+            let slice = left.min(longest);
             let slept = py.detach(|| match words.as_slice() {
                 [only] => {
                     futex::wait(only.word, only.seen, slice);

@@ -52,7 +52,8 @@ impl Drop for Held<'_> {
 /// What one look came to.
 enum Look {
     Given(Vec<Py<Delivery>>),
-    Nothing,
+    /// As of a state of the log, where the group has all of it. Of what was left to others any of them may die.
+    Nothing(Option<u64>),
     /// Nothing was changed: go the long way.
     Long,
 }
@@ -127,7 +128,8 @@ impl Log {
                 return Ok(Look::Long); // all places are taken: the long way waits for the bell
             }
         }
-        Ok(Look::Nothing)
+        let leaves_none = !self.has_more(py, group)?;
+        Ok(Look::Nothing(leaves_none.then(|| self.page.get(Word::Written))))
     }
 
     /// The next entries of a group for a consumer, but for those promised to others; None: go the long way.
@@ -180,6 +182,12 @@ impl Log {
         let mut payload = Vec::new();
         Op::Seen { group, consumer }.put(&mut payload);
         Ok(self.append_records(py, &payload, now_ms)? == 0)
+    }
+
+    /// Whether another look would find no more than the one that left the group without any entry at a state of the log.
+    fn is_as_at(&self, dry_at: Option<u64>) -> bool {
+        let is_open = self.page.flags() == 0 && !self.leaving.load(Ordering::SeqCst);
+        is_open && dry_at == Some(self.page.get(Word::Written))
     }
 
     /// Whether the overlays hold more than is to be held in memory.
@@ -246,21 +254,26 @@ impl Log {
                 self.look(py, &asked, &mut turn, is_first)?
             };
             is_first = false;
-            match found {
+            let dry_at = match found {
                 Look::Given(given) => return Ok((Some(PyList::new(py, given)?), None, self.is_over(py, most_rows))),
                 Look::Long => return Ok((None, turn, false)),
-                Look::Nothing => {}
-            }
-            let left = until.map_or(look, |until| until.saturating_duration_since(Instant::now()).min(look));
-            let Some(place) = turn.as_ref().filter(|_| !left.is_zero()) else {
-                return Ok((Some(PyList::empty(py)), None, false));
+                Look::Nothing(dry_at) => dry_at,
             };
-            let (word, waiting) = self.page.turn_word(place.turn());
-            py.detach(|| futex::wait(word, waiting, left));
-            py.check_signals()?;
-            let stops = |stop: &Bound<'py, PyAny>| stop.call_method0("is_set")?.is_truthy();
-            if stop.as_ref().map(stops).transpose()?.unwrap_or(false) {
-                return Ok((Some(PyList::empty(py)), None, false));
+            loop {
+                let left = until.map_or(look, |until| until.saturating_duration_since(Instant::now()).min(look));
+                let Some(place) = turn.as_ref().filter(|_| !left.is_zero()) else {
+                    return Ok((Some(PyList::empty(py)), None, false));
+                };
+                let (word, waiting) = self.page.turn_word(place.turn());
+                py.detach(|| futex::wait(word, waiting, left));
+                py.check_signals()?;
+                let stops = |stop: &Bound<'py, PyAny>| stop.call_method0("is_set")?.is_truthy();
+                if stop.as_ref().map(stops).transpose()?.unwrap_or(false) {
+                    return Ok((Some(PyList::empty(py)), None, false));
+                }
+                if word.load(Ordering::SeqCst) != waiting || !self.is_as_at(dry_at) {
+                    break;
+                }
             }
         }
     }

@@ -13,6 +13,12 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout: Duration) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, &raw const limit) };
 }
 
+/// Whether this is the thread that the program began with: where Python handles signals, unless it was embedded elsewhere.
+pub fn is_first_thread() -> bool {
+    // SAFETY: it takes nothing, and cannot fail.
+    unsafe { libc::gettid() == libc::getpid() }
+}
+
 /// Wakes everyone who sleeps on `word`.
 pub fn wake_all(word: &AtomicU32) {
     // SAFETY: the kernel uses the address as a key only.
