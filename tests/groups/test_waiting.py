@@ -11,6 +11,7 @@ import pytest
 
 import diskstream
 from diskstream import EntryID, Group, Store, Stream
+from diskstream.membership import group_number
 from tests.engine.children import LIMIT_S, Child, child, until
 from tests.groups.workers import SMALL, hold, wait, wait_for_old
 
@@ -262,3 +263,24 @@ def test_who_waits_looks_again_only_where_something_has_changed(tmp_path: Path, 
         with log.locked():
             reader.join(LIMIT_S)
             assert not reader.is_alive()
+
+
+@pytest.mark.parametrize("count", [1, None])
+def test_who_left_an_entry_to_another_sees_by_himself_that_it_was_not_taken(tmp_path: Path, count: int | None) -> None:
+    with opened(tmp_path) as (store, stream, group):
+        consumer, found = group.consumer("c"), []
+        consumer.read()
+        log = store._log(stream.name, create=False)
+        assert log is not None
+        older = log.ctl.join_queue(group_number(log, group))
+        assert older is not None
+        reader = threading.Thread(target=lambda: found.extend(consumer.read(count=count, block=LIMIT_S)))
+        reader.start()
+        until(lambda: in_queue(group) == (2, 0))
+        added(stream)
+        assert older.called
+        assert older.again()
+        until(lambda: older.called)  # by who stands behind, and leaves it the entry
+        older.leave(served=True)  # which calls nobody
+        reader.join(2 * LIMIT_S)
+        assert len(found) == 1
