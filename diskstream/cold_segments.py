@@ -8,10 +8,10 @@ from pathlib import Path
 
 from diskstream.engine import cold, cold_moving
 from diskstream.engine.cold import Stub
-from diskstream.engine.cold_moving import HERE, MISSING, ROWS, STUB, Kept, Sound
+from diskstream.engine.cold_moving import HERE, MISSING, ROWS, STUB, BeingMovedError, Kept, Sound
 from diskstream.engine.log import StreamLog
 from diskstream.engine.looks import children, is_folder
-from diskstream.errors import ChangedError, CorruptionError, NoSuchStreamError
+from diskstream.errors import CorruptionError, NoSuchStreamError
 from diskstream.stream import Stream
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "MISSING",
     "ROWS",
     "STUB",
+    "BeingMovedError",
     "ColdStream",
     "Kept",
     "Sound",
@@ -150,7 +151,7 @@ def opened(stream: Stream, *, dry_run: bool = False) -> Iterator[ColdStream]:
 
     Raises:
         NoSuchStreamError: there is no stream, or it goes meanwhile.
-        ChangedError: somebody else is moving its segments.
+        BeingMovedError: somebody else is moving its segments.
         ReadOnlyError: the store is open for reading only, and this is no dry run.
     """
     log = stream._use(_current, None)  # a function of the stream's own layer
@@ -159,7 +160,7 @@ def opened(stream: Stream, *, dry_run: bool = False) -> Iterator[ColdStream]:
     with cold_moving.alone(log, dry_run=dry_run) as is_alone:
         if not is_alone:
             where = stream.name.decode("utf-8", "backslashreplace")
-            raise ChangedError(where, "somebody else is moving segments of this stream", "wait for that to end")
+            raise BeingMovedError(where, "somebody else is moving segments of this stream", "wait for that to end")
         try:
             yield ColdStream(stream, log)
         except cold_moving.StreamMoved:

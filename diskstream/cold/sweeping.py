@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from diskstream.cold import catalogue
-from diskstream.cold_segments import MISSING, needed_paths, opened, uuid_of
+from diskstream.cold_segments import MISSING, BeingMovedError, needed_paths, opened, uuid_of
 from diskstream.errors import ArgumentError, CorruptionError, NoSuchStreamError, RemoteError
 from diskstream.objects import Object, Place
 from diskstream.store import Store
@@ -58,6 +58,7 @@ class SweepReport:
         noted: what is seen for the first time to be nobody's; it stays for now.
         waiting: what is nobody's, but not for long enough.
         removed: what was removed, or would be.
+        skipped: streams of which somebody else is moving segments: nothing of theirs was looked at.
     """
 
     place: str
@@ -67,6 +68,7 @@ class SweepReport:
     noted: list[Unneeded] = field(default_factory=list)
     waiting: list[Unneeded] = field(default_factory=list)
     removed: list[Unneeded] = field(default_factory=list)
+    skipped: list[bytes] = field(default_factory=list)
 
     @property
     def size_bytes(self) -> int:
@@ -95,7 +97,6 @@ def sweep(
 
     Raises:
         ArgumentError: a time below 0, or a place that cannot be.
-        ChangedError: somebody is moving segments of a stream.
         CorruptionError: a stub or a stream cannot be read, so nobody knows what it needs: nothing goes then.
         RemoteError: the storage does not answer, or refuses.
     """
@@ -124,7 +125,10 @@ class _Sweeper:
         self._clock_is_checked = False
 
     def sweep(self) -> None:
-        """Goes through the streams that the place knows, one after the other; nobody moves one that is looked at."""
+        """Goes through the streams that the place knows, one after the other; nobody moves one that is looked at.
+
+        One that somebody else moves is left for the next sweep: its objects may be there before their stubs are.
+        """
         owners = [each for each in self._place.folders(self._uuid) if _is_uuid(each)]
         # Only now: who has a folder there is a stream by now, or none any more, and then nobody moves what is in it.
         known = self._streams()
@@ -133,14 +137,21 @@ class _Sweeper:
             if owner not in known:
                 self._one(owner, needed, is_whole=True)
                 continue
-            with contextlib.suppress(NoSuchStreamError), opened(known[owner], dry_run=self._report.dry_run) as cold:
-                if str(uuid.UUID(bytes=cold.uuid)) != owner:
-                    continue  # another stream took the name meanwhile
-                segments = cold.segments()
-                stubs = {each.stub.path for each in segments if each.stub is not None}
-                # What is missing may have been compacted before it was moved, where the log is of an earlier moment.
-                is_whole = all(each.where != MISSING for each in segments)
-                self._one(owner, needed | stubs, is_whole=is_whole)
+            try:
+                with contextlib.suppress(NoSuchStreamError):
+                    self._of_stream(owner, known[owner], needed)
+            except BeingMovedError:
+                self._report.skipped.append(known[owner].name)
+
+    def _of_stream(self, owner: str, stream: Stream, needed: set[str]) -> None:
+        with opened(stream, dry_run=self._report.dry_run) as cold:
+            if str(uuid.UUID(bytes=cold.uuid)) != owner:
+                return  # another stream took the name meanwhile
+            segments = cold.segments()
+            stubs = {each.stub.path for each in segments if each.stub is not None}
+            # What is missing may have been compacted before it was moved, where the log is of an earlier moment.
+            is_whole = all(each.where != MISSING for each in segments)
+            self._one(owner, needed | stubs, is_whole=is_whole)
 
     def _streams(self) -> dict[str, Stream]:
         """All streams by their uuids, at one moment: none is overlooked that is renamed while names are listed.

@@ -31,13 +31,14 @@ from diskstream.engine.looks import children
 from diskstream.engine.moved import FORKS
 from diskstream.engine.page import MAINTENANCE
 from diskstream.engine.segment import read_back
-from diskstream.errors import CorruptionError, ReadOnlyError, storage_error
+from diskstream.errors import ChangedError, CorruptionError, ReadOnlyError, storage_error
 
 __all__ = [
     "HERE",
     "MISSING",
     "ROWS",
     "STUB",
+    "BeingMovedError",
     "Kept",
     "Sound",
     "StreamMoved",
@@ -54,6 +55,10 @@ __all__ = [
 # Where the bytes of a segment are.
 ROWS, HERE, STUB, MISSING = "rows", "here", "cold", "missing"
 _AT_ONCE = 1 << 20
+
+
+class BeingMovedError(ChangedError):
+    """Somebody else is moving segments of a stream: no fault, and over when they have ended."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from diskstream import cold_segments
 from diskstream.cli import main
 from tests.cold.world import ENTRIES, filled, opened, rows, spoilt, where
 
@@ -69,6 +70,17 @@ def test_a_sweep_asks_and_takes_no_for_an_answer(run: Run, folder_place: str) ->
     found = objects(run("cold", "sweep", *place, "--older-than", "0s", "--json", "--force"))[0]
     assert len(found["removed"]) > 3
     assert "0 objects" in run("cold", "sweep", *place, "--older-than", "0s").stdout
+
+
+def test_a_sweep_names_what_it_leaves_for_later(run: Run, folder_place: str, tmp_path: Path) -> None:
+    run("cold", "move", "--to", folder_place, "--older-than", "0s")
+    run("cold", "fetch")
+    words = ("cold", "sweep", "--at", folder_place, "--older-than", "0s", "--force")
+    with opened(tmp_path / "store") as store, cold_segments.opened(store.stream("x")):
+        swept = run(*words, "--json", code=1)
+    assert "x: its objects were left alone: somebody else is moving segments of this stream" in swept.stderr
+    assert objects(swept)[0]["skipped"] == ["x"]
+    assert len(objects(run(*words, "--json"))[0]["removed"]) > 3
 
 
 def test_lost_stubs_are_adopted_and_what_stays_missing_is_a_finding(
