@@ -7,6 +7,7 @@ import time
 import weakref
 from typing import TYPE_CHECKING
 
+from diskstream.engine.cold_moving import BeingMovedError
 from diskstream.engine.flags import Flag
 from diskstream.engine.keeper import joined
 from diskstream.engine.log import StreamLog, StreamMoved
@@ -110,6 +111,10 @@ class Retainer:
             else:
                 more = self._turn(log, memory)
         except (StreamMoved, ClosedError):
+            return False
+        except BeingMovedError:  # mostly another process that applies the same rule: that is no failure of it
+            memory.error, memory.failures = None, 0
+            memory.retry_s = time.monotonic() + _BETWEEN_MOVES_S
             return False
         except Exception as error:  # noqa: BLE001  # also a fault of ours: the others are attended to all the same
             if not log.closed:

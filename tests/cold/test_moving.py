@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import diskstream
-from diskstream import Stream, cold_segments
+from diskstream import Stream, cold_segments, retainer
 from diskstream.cold import bring_back, move_out
 from diskstream.engine.limits import size_within
 from diskstream.errors import (
@@ -19,7 +19,10 @@ from diskstream.errors import (
     ReadOnlyError,
     RemoteError,
 )
+from diskstream.retaining import memory_of
 from tests.cold.world import ENTRIES, SMALL, filled, names_in, opened, rows, where
+from tests.engine.children import until
+from tests.engine.sample import log_of
 
 
 def test_what_was_moved_is_read_as_before_and_comes_back(stream: Stream, place: str, tmp_path: Path) -> None:
@@ -176,6 +179,25 @@ def test_two_at_once_are_refused(stream: Stream, folder_place: str) -> None:
     seen: list[bool] = []
     move_out(stream, folder_place, before="30", progress=second)
     assert seen
+
+
+def test_a_rule_that_another_process_is_applying_has_not_failed(
+    tmp_path: Path, folder_place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`info` told of an error in every process that had the stream open but the one that was moving."""
+    monkeypatch.setattr(retainer, "_BETWEEN_MOVES_S", 0.001)
+    with opened(tmp_path / "store", retention_interval_ms=0) as first:
+        stream = filled(first, count=60)
+        stream.set_retention(max_entries=20, to=folder_place)
+        with opened(tmp_path / "store", retention_interval_ms=1) as second:
+            other = second.stream("x")
+            with cold_segments.opened(stream):  # as long as the first moves
+                assert other.info().retention_error is None
+                memory = memory_of(log_of(second))
+                until(lambda: memory.retry_s > 0)
+                assert other.info().retention_error is None
+            until(lambda: "cold" in where(other))
+            assert other.info().retention_error is None
 
 
 def test_appends_and_seals_go_on_while_segments_move(stream: Stream, folder_place: str) -> None:
