@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
+from diskstream.engine import forking
 from diskstream.errors import RemoteError
 from diskstream.object_address import Address, file_systems
 from diskstream.object_on_disk import HALF, Source, make_folders, put_file
@@ -149,8 +150,12 @@ class Place:
                 errors.append(error)
 
         thread = threading.Thread(target=work, name="diskstream-object", daemon=True)
-        thread.start()
-        thread.join(_CALL_S)
+        forking.begin(thread)
+        try:
+            thread.start()
+            thread.join(_CALL_S)
+        finally:
+            forking.end(thread)
         if errors:
             raise errors[0]
         if not answers:

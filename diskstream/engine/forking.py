@@ -5,7 +5,8 @@ of a thread that is not there any more. The parent gives them up when it is done
 to the child: everybody would wait for as long as that lives, and the child itself for ever.
 
 So it would where it needs a module that a thread was importing: in the child Python's lock of that stays taken. And
-where a thread was in a transaction of the view: a child cannot end it, nor close what it is in.
+where a thread was in a transaction of the view: a child cannot end it, nor close what it is in. And where one waits for
+an answer of object storage: its client has a lock then that a child needs to make one of its own.
 """
 
 import contextlib
@@ -17,7 +18,7 @@ from collections.abc import Iterator
 __all__ = ["begin", "end", "importing"]
 
 # How long a fork waits, and how long it sleeps between two looks. Such a lock is had for milliseconds, but for the
-# repair of a large log after a crash, which must not keep a process from forking for ever.
+# repair of a large log after a crash, and a storage that is silent: they must not keep a process from forking for ever.
 _PATIENCE_S, _LOOK_S = 5.0, 0.0005
 # Taken by who begins, but not by who ends, and held by who forks. A plain lock and a dict are changed in one native
 # step each: a signal handler that raises leaves neither half changed.

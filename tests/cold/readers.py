@@ -5,8 +5,10 @@ import os
 import threading
 from pathlib import Path
 
-from tests.cold.world import opened, rows
-from tests.engine.children import hear, say
+from diskstream.cold import move_out
+from tests.cold.s3_server import Asked, door_to
+from tests.cold.world import filled, opened, rows
+from tests.engine.children import LIMIT_S, hear, say
 from tests.engine.forks import ended, forked
 
 
@@ -45,3 +47,25 @@ def read_in_forks(store: str) -> None:
     os.write(gate[1], b".")
     say(code)
     say(ended(lives_on))
+
+
+def read_in_a_fork_beside_a_request(store: str, s3_port: int) -> None:
+    """A fork begins while a thread waits for an object, and the storage answers only then; the child reads another."""
+    begun, asked = threading.Event(), threading.Event()
+
+    def late(question: Asked) -> None:
+        if question.method == "GET" and question.is_segment:
+            asked.set()
+            begun.wait(LIMIT_S)
+
+    with door_to(s3_port) as door, opened(Path(store)) as opening:
+        stream = filled(opening, count=60)
+        move_out(stream, door.url("forked"), older_than_ms=0)
+        door.fault = late
+        os.register_at_fork(before=begun.set)  # before what was registered earlier
+        fetching = threading.Thread(target=rows, args=(stream, "1", "5"))
+        fetching.start()
+        assert asked.wait(LIMIT_S)
+        child = forked(lambda: say(len(rows(stream))))
+        fetching.join()
+        say(ended(child))

@@ -21,9 +21,10 @@ from diskstream.errors import ArgumentError, CorruptionError, RemoteError, Stora
 from diskstream.objects import Place
 from diskstream.options import Options
 from diskstream.store_files import store_uuid
+from tests.cold.readers import read_in_a_fork_beside_a_request
 from tests.cold.s3_server import Asked, Door, Fault
 from tests.cold.world import SMALL, filled, opened, rows, spoilt, where
-from tests.engine.children import until
+from tests.engine.children import child, until
 from tests.engine.interruption import open_below
 
 
@@ -244,6 +245,14 @@ def test_what_was_trimmed_of_a_segment_that_is_away_is_no_groups_lag(
         assert there.group("a", create=False).info().lag == 191
         assert len(there.group("a").consumer("b").read(count=5)) == 5
         assert there.group("a").info().lag == 186
+
+
+def test_a_fork_waits_for_an_answer_of_the_storage_and_its_child_reads_what_is_away(
+    s3_port: int, tmp_path: Path
+) -> None:
+    """The child could make no client of its own, ever: each of its reads hung until it was given up, after 100 s."""
+    with child(read_in_a_fork_beside_a_request, tmp_path / "store", s3_port) as process:
+        assert (process.hear(), process.hear()) == ("60", "0")
 
 
 # --- what goes wrong on the way ---------------------------------------------------------------------------------------
