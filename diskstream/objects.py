@@ -41,16 +41,38 @@ _T = TypeVar("_T")
 _NOT_OURS = "find out who changed it; diskstream verify --cold names the entries in it"
 _MOUNT = "check the URL, and whether the disk is mounted; if the folder is to begin anew, make it"
 _RUN_AGAIN = "run this again: it goes on where it stopped"
+_NO_BUCKET = "there is no such bucket: make it, or correct the URL"
+_CREDENTIALS = "check the credentials in the environment"
+_ALLOWED = f"{_CREDENTIALS}, and what they allow"
+_EXPIRED = f"{_CREDENTIALS}: they have expired, or are of somewhere else"
+_CLOCK = f"{_CREDENTIALS}, and the clock of this machine"
+_REGION = "the bucket is in another region: name that in the URL, as in s3://bucket/prefix?region=eu-west-1"
+# Of what is looked at or read the SDK tells the status alone.
+_STATUS_400 = f"{_CREDENTIALS}, whether they have expired, and the region in the URL"
+# To look at an object takes the same right as to read it, and that was given.
+_ARCHIVED = "it may be in an archive class, as Glacier: restore it there first; else see what the credentials allow"
 # Words of the storages, and what to do about them; the first that is found counts.
 _HINTS = (
-    ("NO_SUCH_BUCKET", "there is no such bucket: make it, or correct the URL"),
-    ("bucket does not exist", "there is no such bucket: make it, or correct the URL"),
-    ("ACCESS_DENIED", "check the credentials in the environment, and what they allow"),
-    ("INVALID_ACCESS_KEY_ID", "check the credentials in the environment"),
-    ("SIGNATURE", "check the credentials in the environment, and the clock of this machine"),
-    ("HTTP response code 403", "check the credentials in the environment, and what they allow"),
+    ("NO_SUCH_BUCKET", _NO_BUCKET),
+    ("bucket does not exist", _NO_BUCKET),
+    ("ExpiredToken", _EXPIRED),
+    ("InvalidToken", _EXPIRED),
+    ("REQUEST_TIME_TOO_SKEWED", _CLOCK),
+    ("SIGNATURE", _CLOCK),
+    ("AuthorizationHeaderMalformed", _REGION),
+    ("(HTTP status 301)", _REGION),
+    ("(HTTP status 400) during HeadObject", _STATUS_400),
+    ("(HTTP status 400) during GetObject", _STATUS_400),
+    ("ACCESS_DENIED during GetObject", _ARCHIVED),
+    ("] during GetObject", _ARCHIVED),  # as [code 136]: where the SDK has read the answer, for which it has no name
+    ("ACCESS_DENIED", _ALLOWED),
+    ("INVALID_ACCESS_KEY_ID", _CREDENTIALS),
     ("Permission denied", "check who may read and write there"),
     ("No space left", "make room there"),
+    ("StorageFull", "make room there"),
+    ("QuotaExceeded", "make room there"),
+    ("(HTTP status 403)", _ALLOWED),
+    ("HTTP response code 403", _ALLOWED),
     ("pip install", "install that where this runs, and run it again"),
 )
 _SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID", "AZURE_STORAGE_KEY")

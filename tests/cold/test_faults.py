@@ -1,6 +1,7 @@
 """An object storage that refuses, breaks off, lies or is silent: nothing is lost, it is said what was, and a second run
 finishes the work."""
 
+import io
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ import pytest
 from diskstream import Stream, objects
 from diskstream.cold import adopt, bring_back, move_out, sweep
 from diskstream.errors import CorruptionError, RemoteError
+from diskstream.objects import Place
 from tests.cold.s3_server import Answer, Asked, Door, Fault, refusal
 from tests.cold.world import filled, names_in, opened, rows, spoilt, where
 
@@ -220,6 +222,46 @@ def test_a_transient_failure_is_tried_again(stream: Stream, door: Door, tmp_path
     move_out(stream, door.url(tmp_path.name), before="50")
     assert len(failed) > 5
     assert stream._store.verify(cold=True).ok
+
+
+LOOKS: dict[str, tuple[str, Callable[[Place], object]]] = {
+    "list": ("GET", lambda place: place.objects("a")),
+    "look": ("HEAD", lambda place: place.fetch("a/b.seg", lambda _: None, 1200)),
+    "read": ("GET", lambda place: place.fetch("a/b.seg", lambda _: None, 1200)),
+    "write": ("PUT", lambda place: place.put("a/c.seg", io.BytesIO(b"new"))),
+}
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "doing", "advice"),
+    [
+        (400, "ExpiredToken", "list", "expired"),
+        (400, "ExpiredToken", "look", "expired"),
+        (400, "ExpiredToken", "write", "expired"),
+        (403, "RequestTimeTooSkewed", "write", "the clock of this machine"),
+        (301, "PermanentRedirect", "list", "region=eu-west-1"),
+        (301, "PermanentRedirect", "look", "region=eu-west-1"),
+        (400, "AuthorizationHeaderMalformed", "write", "region=eu-west-1"),
+        (400, "AuthorizationHeaderMalformed", "look", "the region in the URL"),
+        (403, "InvalidObjectState", "read", "restore it there"),
+        (403, "AccessDenied", "look", "what they allow"),
+        (507, "XMinioStorageFull", "write", "make room there"),
+        (403, "QuotaExceeded", "write", "make room there"),
+    ],
+)
+def test_what_is_refused_for_good_is_told_with_what_to_do_and_not_asked_again(
+    door: Door, tmp_path: Path, status: int, code: str, doing: str, advice: str
+) -> None:
+    """Of credentials that had expired, and of a bucket in another region, it said to run it again."""
+    place = Place(door.url(tmp_path.name))
+    place.put("a/b.seg", io.BytesIO(b"old" * 400))  # an error that is longer is not read
+    method, look = LOOKS[doing]
+    door.asked.clear()
+    door.fault = lambda asked: refusal(status, code) if asked.method == method else None
+    with pytest.raises(RemoteError) as failed:
+        look(place)
+    assert advice in (failed.value.hint or "")
+    assert sum(asked.method == method for asked in door.asked) == 1
 
 
 def test_a_bucket_that_is_not_there_is_said(stream: Stream, s3_port: int) -> None:
