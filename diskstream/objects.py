@@ -258,11 +258,13 @@ class Place:
         A storage may list what it was given only later.
 
         Raises:
-            RemoteError: the storage does not answer, or refuses.
+            RemoteError: the storage does not answer, or refuses; or there is no such bucket.
         """
         fs = self._kinds()
         selector = fs.FileSelector(self._full(folder), allow_not_found=True, recursive=True)
         found = self._again(f"list {folder}", lambda: self._call(lambda: self._files.get_file_info(selector)))
+        if not found:
+            self._check_bucket()
         cut = len(self.address.root) + 1
         kept = [
             Object(each.path[cut:], int(each.size), (each.mtime_ns or 0) // 1_000_000)
@@ -275,12 +277,27 @@ class Place:
         """The names of the folders in a folder, in order; none where there is no such folder.
 
         Raises:
-            RemoteError: the storage does not answer, or refuses.
+            RemoteError: the storage does not answer, or refuses; or there is no such bucket.
         """
         fs = self._kinds()
         selector = fs.FileSelector(self._full(folder), allow_not_found=True, recursive=False)
         found = self._again(f"list {folder}", lambda: self._call(lambda: self._files.get_file_info(selector)))
+        if not found:
+            self._check_bucket()
         return sorted(each.base_name for each in found if each.type == fs.FileType.Directory)
+
+    def _check_bucket(self) -> None:
+        """Of a bucket that is not there nothing is listed either, as of a new place."""
+        if self.address.scheme == "file":
+            return
+        fs, bucket = self._kinds(), self.address.root.partition("/")[0]
+        try:
+            with self._telling(f"look at {bucket}"):
+                info = self._call(lambda: self._files.get_file_info(bucket))
+        except RemoteError:
+            return  # who has rights below a prefix alone may list that, as was done
+        if info.type == fs.FileType.NotFound:
+            raise RemoteError(self.url, f"there is no bucket {bucket}", _NO_BUCKET)
 
     def halves(self, folder: str) -> list[Object]:
         """What puts left in a folder on a disk that were killed, or are still writing; elsewhere none is to be seen.

@@ -19,7 +19,7 @@ from diskstream.errors import ArgumentError, CorruptionError, RemoteError
 from diskstream.objects import Place
 from diskstream.store_files import store_uuid
 from tests.cold import mover
-from tests.cold.s3_server import place_at
+from tests.cold.s3_server import BUCKET, place_at
 from tests.cold.world import ENTRIES, filled, names_in, opened, rows
 from tests.engine.children import child
 
@@ -183,6 +183,21 @@ def test_a_folder_that_is_not_there_is_a_mistake_and_not_an_empty_one(stream: St
         with pytest.raises(RemoteError, match="there is no folder"):
             look()
     assert not (tmp_path / "mistyped").exists()
+
+
+def test_so_is_a_bucket(stream: Stream, s3_port: int, folder_place: str) -> None:
+    """There too they said 0."""
+    move_out(stream, folder_place, before="30")
+    min((stream._store.path / "streams" / "x").glob("*.cold")).unlink()  # for an adoption to look for
+    gone = place_at(s3_port, "place").replace(BUCKET, "mistyped")
+    for look in (
+        lambda: sweep(stream._store, gone, older_than_ms=0),
+        lambda: adopt(stream, gone),
+        lambda: list(catalogued(stream._store, [stream], gone, whole=True)),
+    ):
+        with pytest.raises(RemoteError, match="there is no bucket mistyped"):
+            look()
+    assert sweep(stream._store, place_at(s3_port, "new"), older_than_ms=0).needed == 0
 
 
 def test_what_was_needed_meanwhile_is_noted_anew(
