@@ -69,8 +69,11 @@ class ColdStream:
         with cold_moving.sound(self._log, segment) as found:
             yield found
 
-    def check(self, stub: Stub, segment: Kept, fetch: Fetch) -> None:
+    def check(self, stub: Stub, segment: Kept, fetch: Fetch) -> tuple[int, int]:
         """Reads an object back, whole, by `fetch`: as bytes, and as a segment of this stream.
+
+        Returns:
+            The least and the greatest append time in it.
 
         Raises:
             CorruptionError: it is not what was put there, or not what the log lists.
@@ -78,7 +81,7 @@ class ColdStream:
             StorageError: no room for it.
         """
         cache = self._log.segments.cache.cold
-        cold_moving.check(self._log, stub, segment, lambda stub: cache.open_fresh(stub, fetch))
+        return cold_moving.check(self._log, stub, segment, lambda stub: cache.open_fresh(stub, fetch))
 
     def leave(self, stub: Stub) -> bool:
         """Puts the stub in the place of the sealed file, whose object was checked. False where that went meanwhile."""

@@ -15,6 +15,8 @@ from diskstream.stream import Stream
 
 __all__ = ["AdoptReport", "adopt"]
 
+_UNKNOWN_MS = (0, 0)
+
 
 @dataclass
 class AdoptReport:
@@ -87,8 +89,14 @@ def _is_sound(
     cold: ColdStream, stub: Stub, segment: Kept, report: AdoptReport, *, place: Place, progress: Progress | None
 ) -> bool:
     try:
-        cold.check(stub, segment, fetching(place, Pace(None), progress or ignore))
+        times_ms = cold.check(stub, segment, fetching(place, Pace(None), progress or ignore))
     except (CorruptionError, RemoteError) as error:
         report.refused.append(f"{stub.path}: {error}")
         return False
-    return True
+    # Copies of a store share its place and go on by themselves: one of them may have put other entries with these IDs.
+    if segment.times_ms in (_UNKNOWN_MS, times_ms):
+        return True
+    found, listed = ("from {} to {}".format(*each) for each in (times_ms, segment.times_ms))
+    what = f"{found} ms since 1970, where the log has {listed}: it is of another copy of this store"
+    report.refused.append(f"{stub.path}: its entries were added {what}")
+    return False

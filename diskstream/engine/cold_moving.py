@@ -73,6 +73,7 @@ class Kept:
         size_bytes: of the file; of the object, where it is cold.
         stub: what is cold, or was on its way when something stopped; None where no stub is there.
         stays: the newest one: it holds the copy of what a damaged active log begins with.
+        times_ms: least and greatest append time of its entries; 0 where a log that was made anew does not know.
     """
 
     number: int
@@ -85,6 +86,7 @@ class Kept:
     size_bytes: int
     stub: Stub | None
     stays: bool
+    times_ms: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ def _kept(log: StreamLog, view: SegmentView, newest: int) -> Kept:
         size = 0 if stub is None else stub.size_bytes
     ids = view.first, view.last
     stays = view.number == newest
-    return Kept(view.number, view.generation, view.entries, view.live, *ids, where, size, stub, stays)
+    return Kept(view.number, view.generation, view.entries, view.live, *ids, where, size, stub, stays, view.times_ms)
 
 
 @contextlib.contextmanager
@@ -182,8 +184,8 @@ def _check_whole(sealed: SealedSegment, path: str, segment: Kept) -> None:
         raise CorruptionError(path, "sealed segment", 0, expected, seen)
 
 
-def check(log: StreamLog, stub: Stub, segment: Kept, fetched: Callable[[Stub], int]) -> None:
-    """Reads an object whole, as a segment of this stream.
+def check(log: StreamLog, stub: Stub, segment: Kept, fetched: Callable[[Stub], int]) -> tuple[int, int]:
+    """Reads an object whole, as a segment of this stream. Returns the least and the greatest append time in it.
 
     Raises:
         CorruptionError: it is not what the log lists.
@@ -194,6 +196,7 @@ def check(log: StreamLog, stub: Stub, segment: Kept, fetched: Callable[[Stub], i
         shown = f"{stub.url} {stub.path}"
         sealed = tried_again(lambda: SealedSegment(fd, shown, log.native.uuid, segment.number, NodeCache(0), False))
         _check_whole(sealed, shown, segment)
+        return sealed.times_ms
     finally:
         os.close(fd)
 

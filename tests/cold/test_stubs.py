@@ -180,6 +180,30 @@ def test_what_the_catalogue_says_is_not_believed(stream: Stream, folder_place: s
         assert len(found.refused) == 1
 
 
+def test_what_another_copy_of_the_store_put_is_not_taken_for_its_own(
+    stream: Stream, folder_place: str, tmp_path: Path
+) -> None:
+    """The first object with as many entries between the same IDs was, and reads gave what was never added here."""
+    move_out(stream, folder_place, older_than_ms=0)
+    stream._store.close()
+    shutil.copytree(tmp_path / "store", tmp_path / "copy", ignore=shutil.ignore_patterns("ctl", "view"))
+    for number, name in enumerate(("copy", "store")):
+        with opened(tmp_path / name, clock=lambda number=number: 1_000_000 + number) as store:
+            for entry in range(ENTRIES + 1, ENTRIES + 41):
+                store.stream("x").add({"n": name.ljust(5), "pad": f"{entry:03d}" * 80}, f"{entry}-0")
+            store.seal()
+            move_out(store.stream("x"), folder_place, older_than_ms=0)
+    with opened(tmp_path / "store") as store:
+        before = rows(store.stream("x"))
+    newest = max((tmp_path / "store" / "streams" / "x").glob("*.cold"))
+    newest.unlink()
+    with opened(tmp_path / "store") as store:
+        report = adopt(store.stream("x"), folder_place)
+        assert [each.number for each in report.adopted] == [int(newest.stem)]
+        assert rows(store.stream("x")) == before
+    assert "it is of another copy of this store" in "".join(report.refused)
+
+
 def test_a_copy_of_the_stream_without_its_cold_segments_is_made_whole(
     stream: Stream, folder_place: str, tmp_path: Path
 ) -> None:
