@@ -415,11 +415,13 @@ class CorruptionError(DiskstreamError):
     """Bytes on disk are not what was written there."""
 
     hint = "diskstream verify lists all that is damaged, diskstream repair --dry-run says what can be kept"
+    # What lists all damage of this kind: for a program, and as a command.
+    listed_by = "Store.verify()", "diskstream verify"
 
     def __init__(self, path: str, what: str, offset: int, expected: str, found: str) -> None:
         super().__init__(
             f"{path or 'the log'}: {what} at offset {offset}: expected {expected}, found {found}; "
-            "Store.verify() lists all that is damaged"
+            f"{self.listed_by[0]} lists all that is damaged"
         )
         self.path, self.what, self.offset, self.expected, self.found = path, what, offset, expected, found
 

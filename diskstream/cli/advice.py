@@ -13,6 +13,7 @@ VERIFY = "; diskstream verify lists all that is damaged"
 # Texts that programs meet too, and that are kept: in reports, and in the manifests of backups.
 _IN_COMMANDS = {
     "; Store.verify() lists all that is damaged": VERIFY,
+    "; Store.verify(cold=True) lists all that is damaged": "; diskstream verify --cold lists all that is damaged",
     ": delete it first, or pass replace=True": ": diskstream rm removes it",
     ": Stream.group() makes one, unless create=False": ": diskstream group create makes one",
     "; Group.set_id() moves it, Group.destroy() removes it": (

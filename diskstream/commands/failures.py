@@ -36,8 +36,6 @@ __all__ = [
 _LOG = logging.getLogger("diskstream.server")
 WRONG_TYPE = b"WRONGTYPE Operation against a key holding the wrong kind of value"
 SYNTAX = "ERR syntax error"
-# What an embedding program is told to do.
-_IN_A_PROGRAM = "; Store.verify() lists all that is damaged"
 BAD_ID = "ERR Invalid stream ID specified as stream command argument"
 
 
@@ -86,8 +84,9 @@ def failure_of(error: DiskstreamError | OSError, command: str, *, writes: bool =
     if refused and (writes or isinstance(error, DiskFullError)):
         return Failure(f"MISCONF Errors writing to the store: {_one_line(error)}")
     if isinstance(error, CorruptionError):
-        said = _one_line(error).removesuffix(_IN_A_PROGRAM)
-        return Failure(f"ERR '{command}' met damaged data: {said}; `diskstream verify` lists all that is damaged")
+        call, verb = error.listed_by
+        said = _one_line(error).removesuffix(f"; {call} lists all that is damaged")
+        return Failure(f"ERR '{command}' met damaged data: {said}; `{verb}` lists all that is damaged")
     if isinstance(error, ClosedError):
         return Failure("LOADING the store is being closed or opened")
     return Failure(f"ERR {_one_line(error)}")

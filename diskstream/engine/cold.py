@@ -26,6 +26,7 @@ __all__ = [
     "MAX_STUB_BYTES",
     "MAX_URL_BYTES",
     "RETENTION",
+    "DamagedObjectError",
     "Stub",
     "check",
     "find",
@@ -48,6 +49,16 @@ MAX_URL_BYTES = 4096
 # A segment has 1 GiB of frames at most, and a copy of a snapshot of 3 GiB.
 MAX_OBJECT_BYTES = 8 << 30
 MAX_STUB_BYTES = _HEADER.size + 2 * MAX_URL_BYTES + _DIGEST_BYTES
+
+
+class DamagedObjectError(CorruptionError):
+    """An object is not what was put there. No file of the store is damaged: a repair finds nothing to do."""
+
+    hint = "bring the object back as it was, as from a version of it that the storage keeps"
+    listed_by = "Store.verify(cold=True)", "diskstream verify --cold"
+
+    def __init__(self, stub: Stub, expected: str, found: str) -> None:
+        super().__init__(stub.path, f"object in {stub.url}", 0, expected, found)
 
 
 @dataclass(frozen=True)

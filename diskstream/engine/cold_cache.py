@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from diskstream.engine.cold import Stub
+from diskstream.engine.cold import DamagedObjectError, Stub
 from diskstream.engine.descriptors import are_short, listing, opened
 from diskstream.engine.files import Files, nameless_file, size_of, wrapped
 from diskstream.errors import CorruptionError, DiskFullError, RemoteError, storage_error
@@ -230,7 +230,7 @@ def _receive(stub: Stub, fetch: Fetch, put: Callable[[bytes], object]) -> None:
     if size != stub.size_bytes or digest.digest() != stub.sha256:
         found = f"{number_of(size, 'byte')} with {digest.hexdigest()}"
         expected = f"{number_of(stub.size_bytes, 'byte')} with SHA-256 {stub.sha256.hex()}"
-        raise CorruptionError(stub.path, f"object in {stub.url}", 0, expected, found)
+        raise DamagedObjectError(stub, expected, found)
 
 
 def _in_memory(stub: Stub, fetch: Fetch) -> int:

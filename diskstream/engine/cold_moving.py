@@ -22,7 +22,7 @@ from pathlib import Path
 
 from diskstream._native import EntryID, NodeCache, SealedSegment, SegmentView
 from diskstream.engine import cold, names
-from diskstream.engine.cold import Stub
+from diskstream.engine.cold import DamagedObjectError, Stub
 from diskstream.engine.descriptors import listing, opened, tried_again
 from diskstream.engine.files import open_regular, size_of, wrapped
 from diskstream.engine.locks import Locks
@@ -270,8 +270,7 @@ def bring_back(log: StreamLog, segment: Kept, fetch: Callable[[Callable[[bytes],
             fetch(sink)
             new.sync()
         if digest.digest() != stub.sha256:
-            found, expected = digest.hexdigest(), stub.sha256.hex()
-            raise CorruptionError(stub.path, f"object in {stub.url}", 0, f"SHA-256 {expected}", found)
+            raise DamagedObjectError(stub, f"SHA-256 {stub.sha256.hex()}", digest.hexdigest())
         with wrapped(temporary, "read"):
             check(log, stub, segment, lambda _: open_regular(temporary))
         with log.ctl.locked(MAINTENANCE):

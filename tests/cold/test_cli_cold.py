@@ -118,6 +118,18 @@ def test_what_is_wrong_is_said_with_a_way_out(run: Run, folder_place: str, tmp_p
     assert "faults" in run("verify", "--cold", code=1).stdout
 
 
+def test_a_damaged_object_is_told_with_what_lists_it_and_mends_it(run: Run, folder_place: str, tmp_path: Path) -> None:
+    """It named a verb that finds no fault, and a repair that finds nothing to do."""
+    run("cold", "move", "--to", folder_place, "--older-than", "0s")
+    victim = min((tmp_path / "place").rglob("*.seg"))
+    victim.write_bytes(spoilt(victim.read_bytes()))
+    for words in (("range", "x"), ("cold", "fetch")):
+        told = run(*words, code=1).stderr
+        assert "; diskstream verify --cold lists all that is damaged" in told
+        assert "hint: bring the object back as it was" in told
+        assert "repair" not in told
+
+
 def test_a_place_that_cannot_be_read_is_told_once_and_not_for_each_segment(
     run: Run, folder_place: str, tmp_path: Path
 ) -> None:
