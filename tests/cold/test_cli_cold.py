@@ -118,6 +118,20 @@ def test_what_is_wrong_is_said_with_a_way_out(run: Run, folder_place: str, tmp_p
     assert "faults" in run("verify", "--cold", code=1).stdout
 
 
+def test_what_an_adoption_does_not_find_is_told_beside_the_json_too(
+    run: Run, folder_place: str, tmp_path: Path
+) -> None:
+    """It ended with status 1 and without a word, and nowhere was it said which entries are missing."""
+    run("cold", "move", "--to", folder_place, "--older-than", "0s")
+    victim = min((tmp_path / "place").rglob("*.seg"))
+    victim.write_bytes(spoilt(victim.read_bytes()))
+    min((tmp_path / "store" / "streams" / "x").glob("*.cold")).unlink()
+    for words in ((), ("--json",)):
+        told = run("cold", "adopt", "--from", folder_place, *words, code=1).stderr
+        assert f"x: not taken: {victim.relative_to(tmp_path / 'place')}: " in told
+        assert "x: 1 segment is missing still, with 12 entries of 1-0 to 12-0: diskstream cold ls lists them" in told
+
+
 def test_a_damaged_object_is_told_with_what_lists_it_and_mends_it(run: Run, folder_place: str, tmp_path: Path) -> None:
     """It named a verb that finds no fault, and a repair that finds nothing to do."""
     run("cold", "move", "--to", folder_place, "--older-than", "0s")

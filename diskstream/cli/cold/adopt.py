@@ -12,7 +12,7 @@ from diskstream.cli.each_stream import EachStream
 from diskstream.cli.options import checked, directory_option, existing_store, json_option, stream_argument
 from diskstream.cli.output import text, write_json
 from diskstream.cli.progress import bytes_progress
-from diskstream.cold import adopt
+from diskstream.cold import AdoptReport, adopt
 from diskstream.object_address import Address
 from diskstream.plurals import number_of
 
@@ -42,12 +42,23 @@ def command(
                 with bytes_progress(f"reading {text(found.name)}") as (on_total, progress):
                     report = adopt(found, place, dry_run=dry_run, progress=progress, on_total=on_total)
                 missing += len(report.missing)
+                for refused in report.refused:
+                    click.echo(f"{text(found.name)}: not taken: {for_command(refused)}", err=True)
+                if report.missing:
+                    click.echo(_still_missing(report), err=True)
                 if as_json:
                     write_json(for_command_each(report))
                     continue
-                for refused in report.refused:
-                    click.echo(f"not taken: {for_command(refused)}", err=True)
                 words = ("segment would have", "segments would have") if dry_run else ("segment has", "segments have")
                 stubs = f"{number_of(len(report.adopted), *words)} a stub{'' if dry_run else ' again'}"
                 click.echo(f"{text(found.name)}: {stubs}, {len(report.missing):,} missing")
     ctx.exit(1 if missing or each.failed else 0)
+
+
+def _still_missing(report: AdoptReport) -> str:
+    """One line, however many they are: with another place than theirs it is all of them."""
+    name, missing = text(report.stream), report.missing
+    segments = number_of(len(missing), "segment is", "segments are")
+    entries = number_of(sum(each.entries for each in missing), "entry")
+    within = f"{missing[0].first} to {missing[-1].last}"
+    return f"{name}: {segments} missing still, with {entries} of {within}: diskstream cold ls lists them"
