@@ -119,9 +119,9 @@ class Store:
         block: float | None = None,
     ) -> dict[bytes, list[Entry]]:
         """Entries behind a position in each of several streams: see `diskstream.Store.read`."""
-        fixed = {name: self._fix(name, after) for name, after in positions_of(positions)}
-        read = functools.partial(self.sync_store.read, fixed, count=count, max_count=max_count, max_bytes=max_bytes)
-        return await self._readers.read(map(as_name, fixed), read, block)
+        fixed = {as_name(name): self._fix(name, after) for name, after in positions_of(positions)}
+        read = functools.partial(self.sync_store.read, count=count, max_count=max_count, max_bytes=max_bytes)
+        return await self._readers.read(fixed.keys(), lambda names: read({name: fixed[name] for name in names}), block)
 
     async def read_group(
         self,
@@ -270,7 +270,7 @@ class Stream:
         """Entries behind `after`: see `diskstream.Store.read`."""
         fixed = self.sync_stream.last_id() if after in ("$", b"$") else after
         read = functools.partial(self.sync_stream.read, fixed, count=count, max_bytes=max_bytes)
-        return await self._readers.read([self.name], read, block)
+        return await self._readers.read([self.name], lambda _: read(), block)
 
     def tail(self, after: IDLike = "$", *, block: float | None = None) -> AsyncIterator[Entry]:
         """Entries behind `after` as they come: see `diskstream.Stream.tail`."""

@@ -9,7 +9,7 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, TypeVar
 
 from diskstream.aio_watching import Waiter, Watching
@@ -36,22 +36,22 @@ class Readers:
         self._coming: list[Waiter] = []
         self._watching: Watching | None = None
 
-    async def read(self, names: Iterable[bytes], look: Callable[[], _T], block: float | None) -> _T:
+    async def read(self, names: Collection[bytes], look: Callable[[Collection[bytes]], _T], block: float | None) -> _T:
         """What `look` finds as soon as it finds something, or raises; or what it finds when the time is up.
 
         Args:
-            names: of the streams that it looks at.
-            look: called in a thread, at once, and when one of them has changed. It must not wait.
+            names: of the streams.
+            look: called in a thread with these names, and with those of streams that have changed. It must not wait.
             block: how long to wait, in seconds; 0: for ever; None: not at all.
         """
         check_block(block)
         until = None if not block else time.monotonic() + block
-        found = await asyncio.to_thread(look)
+        found = await asyncio.to_thread(look, names)
         if found or block is None or (until is not None and time.monotonic() >= until):
             return found
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[_T] = loop.create_future()
-        self._hand_over(Waiter(list(names), look, until, loop, answer))
+        self._hand_over(Waiter(list(names), look, found, until, loop, answer))
         return await answer
 
     def _hand_over(self, waiter: Waiter) -> None:

@@ -6,7 +6,7 @@ import heapq
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -34,7 +34,8 @@ class Waiter:
 
     Attributes:
         names: of the streams.
-        look: what finds entries, or nothing yet, or raises.
+        look: what finds entries in some of them, or nothing yet, or raises.
+        nothing: what it finds where there is nothing.
         until: None: for ever.
         loop: where the task is.
         answer: what it awaits.
@@ -42,7 +43,8 @@ class Waiter:
     """
 
     names: list[bytes]
-    look: Callable[[], Any]
+    look: Callable[[Collection[bytes]], Any]
+    nothing: object
     until: float | None
     loop: asyncio.AbstractEventLoop
     answer: "asyncio.Future[Any]"
@@ -102,12 +104,12 @@ class Watching:
             self._busy_at = time.monotonic()
         self._watch.wait(self._patience_s())
         began = time.monotonic()
-        for waiter in self._concerned(began):
-            self._look(waiter)
+        for waiter, names in self._concerned(began).items():
+            self._look(waiter, names)
         now = time.monotonic()
         self._pause_s = max(_POLL_S, _POLL_SHARE * (now - began))
         while self._ends and self._ends[0][0] <= now:
-            self._look(heapq.heappop(self._ends)[2], is_last=True)
+            self._end(heapq.heappop(self._ends)[2])
         if now - self._swept_at >= _SLICE_S:
             self._swept_at = now
             self._sweep()
@@ -129,24 +131,29 @@ class Watching:
             self._waiters.setdefault(name, set()).add(waiter)
         if waiter.until is not None:
             heapq.heappush(self._ends, (waiter.until, next(self._numbers), waiter))
-        # A stream that cannot be opened has the look say so; where it could be meanwhile, the next look finds it.
-        with contextlib.suppress(DiskstreamError, OSError):
-            for name in waiter.names:
+        for name in waiter.names:
+            # One that cannot be opened has the look say so; where it could be meanwhile, the next look finds it.
+            with contextlib.suppress(DiskstreamError, OSError):
                 self._watch.add(self._store, name)
-        self._look(waiter)  # once it is watched: what came before that rings no more
+            self._look(waiter, [name])  # once it is watched, and is open: what came before that rings no more
+            if waiter not in self._waiters.get(name, ()):
+                return  # it was told, or has gone
 
-    def _look(self, waiter: Waiter, *, is_last: bool = False) -> None:
-        if waiter.is_gone:
-            self._forget(waiter)
-            return
-        try:
-            found = waiter.look()
-        except Exception as error:  # noqa: BLE001  # raised again in the task that waits
-            waiter.tell(waiter.answer.set_exception, error)
-        else:
-            if not found and not is_last:
-                return
-            waiter.tell(waiter.answer.set_result, found)
+    def _look(self, waiter: Waiter, names: Collection[bytes]) -> None:
+        if not waiter.is_gone:
+            try:
+                found = waiter.look(names)
+            except Exception as error:  # noqa: BLE001  # raised again in the task that waits
+                waiter.tell(waiter.answer.set_exception, error)
+            else:
+                if not found:
+                    return
+                waiter.tell(waiter.answer.set_result, found)
+        self._forget(waiter)
+
+    def _end(self, waiter: Waiter) -> None:
+        if not waiter.is_gone:
+            waiter.tell(waiter.answer.set_result, waiter.nothing)
         self._forget(waiter)
 
     def _forget(self, waiter: Waiter) -> None:
@@ -160,15 +167,19 @@ class Watching:
         most = self._pause_s if self._store.read_only and self._waiters else _SLICE_S
         return most if not self._ends else max(0.0, min(most, self._ends[0][0] - time.monotonic()))
 
-    def _concerned(self, now: float) -> set[Waiter]:
-        """For whom another look is worth it."""
+    def _concerned(self, now: float) -> Mapping[Waiter, Collection[bytes]]:
+        """For whom another look is worth it, and at what: each of the others would only be opened again."""
         places = self._watch.changed()
         if self._store.read_only:
-            return self._all()
+            return {waiter: waiter.names for waiter in self._all()}
         if now - self._looked_at >= _LOOK_S:
             self._looked_at = now
             places += self._watch.stale()
-        return {waiter for _, name in places for waiter in self._waiters.get(name, ())}
+        found: dict[Waiter, list[bytes]] = {}
+        for _, name in places:
+            for waiter in self._waiters.get(name, ()):
+                found.setdefault(waiter, []).append(name)
+        return found
 
     def _sweep(self) -> None:
         """Lets go of who does not wait any more."""

@@ -270,11 +270,38 @@ def test_what_comes_between_the_first_look_and_the_watch_is_found(
     asyncio.run(run())
 
 
+def test_who_waits_for_more_streams_than_may_be_open_does_not_open_them_in_turn(
+    tmp_path: Path, logs_opened: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each slice of such a wait opened all of them, four times a second."""
+    monkeypatch.setattr(aio_watching, "_SLICE_S", 0.001)
+    monkeypatch.setattr(aio_watching, "_LOOK_S", 0.001)
+    names = [f"s{number}" for number in range(8)]
+
+    async def run() -> None:
+        async with await aio.open(tmp_path / "s", fsync="os", max_open_streams=2) as store:
+            for name in names:
+                await store.stream(name).add({"n": 1}, "1-1")
+            logs_opened.clear()
+            together = asyncio.create_task(store.read(dict.fromkeys(names, "1-1"), block=0))
+            alone = [asyncio.create_task(store.stream(name).read("1-1", block=0)) for name in names[1:]]
+            await until_waiting(store, len(names))
+            await asyncio.wait(alone, timeout=0.05)
+            await store.stream("s0").add({"n": 2}, "2-1")
+            assert list(await together) == [b"s0"]
+            # For each read each of its streams once, and once more when it is watched; then what has changed.
+            assert len(logs_opened) <= 2 * (len(names) + len(alone)) + 10
+            for each in alone:
+                each.cancel()
+
+    asyncio.run(run())
+
+
 def test_an_answer_to_who_was_cancelled_just_then_is_nobody_s_error(tmp_path: Path) -> None:
     async def run() -> None:
         loop, faults = asyncio.get_running_loop(), []
         loop.set_exception_handler(lambda _, fault: faults.append(fault))
-        waiter = Waiter([b"x"], list, None, loop, loop.create_future())
+        waiter = Waiter([b"x"], list, [], None, loop, loop.create_future())
         waiter.tell(waiter.answer.set_result, [])
         waiter.answer.cancel()
         await asyncio.wait([waiter.answer])
