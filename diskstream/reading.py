@@ -1,7 +1,7 @@
 """Reading behind a position, in one stream or several, and waiting for what is not there yet."""
 
 import time
-from collections.abc import ItemsView, Mapping
+from collections.abc import Collection, ItemsView, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from diskstream._native import Entry, EntryID, wait_bells
@@ -57,8 +57,11 @@ def _check(count: int | None, max_count: int | None, max_bytes: int | None, bloc
         raise ArgumentError("MAXCOUNT must be greater than or equal to COUNT")
 
 
-def _position(store: "Store", name: bytes, after: IDLike) -> EntryID | None:
-    """The ID behind which to read, fixed now; None stands for ``+``, which is looked at anew each time."""
+def _position(store: "Store", name: bytes, after: IDLike, before: dict[bytes, _Heard]) -> EntryID | None:
+    """The ID behind which to read, fixed now; None stands for ``+``, which is looked at anew each time.
+
+    Behind an end there is nothing yet, so to find it is a look: what was heard `before` that is noted.
+    """
     if after in ("+", b"+"):
         return _LAST
     if after not in ("$", b"$"):
@@ -67,10 +70,14 @@ def _position(store: "Store", name: bytes, after: IDLike) -> EntryID | None:
         log = store._log(name, create=False)
         if log is None:
             return EntryID(0, 0)
+        heard = _heard(log.page)
         try:
-            return reader.last_id(log)
+            last = reader.last_id(log)
         except StreamMoved:
             store._forget(name, log)
+        else:
+            before[name] = heard
+            return last
 
 
 def _take(log: StreamLog, after: EntryID | None, caps: _Caps) -> list[Entry]:
@@ -114,6 +121,18 @@ def _heard(page: Page) -> _Heard:
     return page, page.ctl.bell, page.ctl.visible
 
 
+def _closed_as_it_was(store: "Store", name: bytes, before: _Heard | None) -> _Heard | None:
+    """What is heard of a stream that was closed here for another and gives no more than at the look `before`, if so.
+
+    To open it for another look would close others that are waited for, each of which takes as long as it is to open.
+    """
+    if before is None or before[0] is store._page or name in store._logs:
+        return None
+    page, _, visible = before
+    now = _heard(page)
+    return now if now[2] == visible and page.is_in_place() else None
+
+
 def _look(store: "Store", name: bytes, after: EntryID | None, caps: _Caps) -> tuple[list[Entry], _Heard]:
     """Entries of one stream, and the page whose bell rings when another look is worth it."""
     while True:
@@ -129,20 +148,23 @@ def _look(store: "Store", name: bytes, after: EntryID | None, caps: _Caps) -> tu
 
 
 def _once(
-    store: "Store", positions: Mapping[bytes, EntryID | None], caps: _Caps
-) -> tuple[dict[bytes, list[Entry]], list[_Heard]]:
-    """One look at all streams, and the pages whose bells ring when another is worth it."""
+    store: "Store", positions: Mapping[bytes, EntryID | None], caps: _Caps, before: Mapping[bytes, _Heard]
+) -> tuple[dict[bytes, list[Entry]], dict[bytes, _Heard]]:
+    """One look at all streams that may have something, and the pages whose bells ring when another is worth it.
+
+    Those of streams that are not there are the store's. `before` is what was heard at a look that found nothing.
+    """
     found: dict[bytes, list[Entry]] = {}
-    bells: list[_Heard] = []
     coming = _heard(store._page)  # before the look: a stream may come just now
-    missing = store._missing(positions)
-    if missing:
-        bells.append(coming)
+    bells = dict.fromkeys(store._missing(positions), coming)
     for name, after in positions.items():
-        if name in missing:
+        if name in bells:
             continue
-        entries, bell = _look(store, name, after, caps)
-        bells.append(bell)
+        bell = _closed_as_it_was(store, name, before.get(name))
+        if bell is not None:
+            bells[name] = bell
+            continue
+        entries, bells[name] = _look(store, name, after, caps)
         if entries:
             found[name] = entries
         if caps.full:
@@ -176,16 +198,17 @@ def read_streams(
     """Reads behind a position in each stream, as XREAD: see `Store.read`."""
     _check(count, max_count, max_bytes, block)
     until = None if block in (None, 0) else time.monotonic() + float(block or 0)
-    positions = {name: _position(store, name, after) for name, after in names.items()}
+    bells: dict[bytes, _Heard] = {}
+    positions = {name: _position(store, name, after, bells) for name, after in names.items()}
     while True:
-        found, bells = _once(store, positions, _Caps(count, max_count, max_bytes))
+        found, bells = _once(store, positions, _Caps(count, max_count, max_bytes), bells)
         left = None if until is None else until - time.monotonic()
         if found or block is None or (left is not None and left <= 0):
             return found
-        _sleep(store, bells, until)
+        _sleep(store, set(bells.values()), until)
 
 
-def _sleep(store: "Store", heard: list[_Heard], until: float | None) -> None:
+def _sleep(store: "Store", heard: Collection[_Heard], until: float | None) -> None:
     """Sleeps until another look is worth it, or the time is up.
 
     Every second it is seen whether each page is what it was. The streams are not looked at: where they are more than

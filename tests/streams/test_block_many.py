@@ -3,6 +3,7 @@
 import resource
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 import diskstream
 from diskstream import Store, delivering, reading, watching
-from diskstream._native import wait_turns
+from diskstream._native import wait_bells, wait_turns
 from diskstream.engine import directory
 from diskstream.engine.files import Files
 from diskstream.errors import NoGroupError
@@ -106,7 +107,45 @@ def test_who_waits_for_more_than_may_be_open_does_not_open_them_in_turn(
     logs_opened.clear()
     with diskstream.open(many.path, fsync="os", max_open_streams=8) as few:
         assert few.read(dict.fromkeys(_NAMES, "1-1"), block=3 * _WAIT_S) == {}
-        assert len(logs_opened) <= 3 * len(_NAMES)  # at first, and at the end
+        assert len(logs_opened) <= len(_NAMES)  # at first only
+
+
+_SOME = _NAMES[:20]
+
+
+@pytest.fixture
+def crowded(tmp_path: Path) -> Iterator[Store]:
+    """More streams than may be open, each of which has an entry."""
+    with diskstream.open(tmp_path / "crowded", fsync="os", max_open_streams=4) as store:
+        for name in _SOME:
+            store.stream(name).add({"n": 0}, "1-1")
+        yield store
+
+
+def test_an_end_to_wait_behind_is_found_and_looked_at_in_one_opening(crowded: Store, logs_opened: list[Path]) -> None:
+    logs_opened.clear()
+    assert crowded.read(dict.fromkeys(_SOME, "$"), block=0.001) == {}
+    assert len(logs_opened) <= len(_SOME)
+
+
+def test_of_more_than_may_be_open_only_those_that_changed_are_opened_again(
+    crowded: Store, logs_opened: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who waits for thousands hears of an entry at once, not after each was opened again."""
+    sleeps = threading.Event()
+
+    def note(bells: list[Any], timeout_s: float) -> bool:
+        sleeps.set()
+        return wait_bells(bells, timeout_s)
+
+    monkeypatch.setattr(reading, "wait_bells", note)
+    with diskstream.open(crowded.path) as other:
+        waiting = Background(lambda: crowded.read(dict.fromkeys(_SOME, "$"), block=60))
+        assert sleeps.wait(60)
+        logs_opened.clear()
+        other.stream(_SOME[10]).add({"n": 1}, "2-1")
+        assert {name: ids(found) for name, found in waiting.result().items()} == {_SOME[10].encode(): ["2-1"]}
+        assert {place.name for place in logs_opened} == {_SOME[10]}
 
 
 def test_one_that_was_closed_meanwhile_wakes_who_waits(many: Store) -> None:
