@@ -172,18 +172,22 @@ def _once(
     return found, bells
 
 
-def positions_of(given: Mapping[Name, IDLike]) -> ItemsView[Name, IDLike]:
-    """Names with where to read in each.
+def positions_of(given: Mapping[Name, IDLike], block: float | None = None) -> ItemsView[Name, IDLike]:
+    """Names with where to read in each. `block` is that of a wait which nothing but an entry ends.
 
     Raises:
         ArgumentTypeError: it is no mapping.
+        ArgumentError: there are none, and the wait is for ever.
     """
     try:
-        return given.items()
+        found = given.items()
     except AttributeError:
         raise ArgumentTypeError(
             f"the streams to read are a mapping of names to IDs, as {{'orders': '0'}}, not {type(given).__name__}"
         ) from None
+    if block == 0 and not found:
+        raise ArgumentError("there is no stream to read, and block=0 waits for ever: give a stream, or a time to wait")
+    return found
 
 
 def read_streams(

@@ -431,7 +431,7 @@ class Store(Naming, Upkeep):
             The entries of those streams that have any, in the order of `positions`; empty after a timeout.
         """
         self._check_open()
-        keys = {names.as_name(name): after for name, after in positions_of(positions)}
+        keys = {names.as_name(name): after for name, after in positions_of(positions, block)}
         return read_streams(self, keys, count=count, max_count=max_count, max_bytes=max_bytes, block=block)
 
     def read_group(
@@ -473,7 +473,7 @@ class Store(Naming, Upkeep):
         key = as_member_name("consumer", consumer)
         owners = {
             names.as_name(name): (self.stream(name).group(group, create=False), after)
-            for name, after in positions_of(positions)
+            for name, after in positions_of(positions, block if stop is None else None)
         }
         wanted = Wanted(count, block, noack, claim_ms, max_count, max_bytes, stop)
         return read_groups(self, owners, key, wanted)

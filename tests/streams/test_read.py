@@ -1,5 +1,6 @@
 """`read`: what lies behind a position, in one stream or several, without waiting."""
 
+import threading
 from typing import Any
 
 import pytest
@@ -166,6 +167,17 @@ def test_what_is_no_id_is_refused_wherever_it_stands(three: Store, bad: Any) -> 
 def test_reading_no_stream_is_reading_nothing(three: Store) -> None:
     assert three.read({}) == {}
     assert three.read({}, block=0.001) == {}
+
+
+def test_a_wait_for_no_stream_is_refused_where_nothing_ends_it(three: Store) -> None:
+    """Who works out which streams to read, and found none, was never heard of again."""
+    with pytest.raises(diskstream.ArgumentError, match="no stream to read, and block=0 waits for ever"):
+        three.read({}, block=0)
+    with pytest.raises(diskstream.ArgumentError, match="no stream to read, and block=0 waits for ever"):
+        three.read_group("g", "c", {}, block=0)
+    stop = threading.Event()
+    stop.set()
+    assert three.read_group("g", "c", {}, block=0, stop=stop) == {}
 
 
 def test_a_block_that_finds_something_does_not_wait(three: Store) -> None:
