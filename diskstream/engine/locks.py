@@ -15,6 +15,23 @@ from diskstream.engine.moved import FORKS, ForkedError
 __all__ = ["Locks", "exclusively", "is_held", "lock_now"]
 
 _RECORD = "hhqqi4x"  # struct flock
+_FLOCK, _RECORDED = "flock", "record"
+
+
+class _Alone:
+    """That a fork is to wait: until this is ended, or nobody holds it.
+
+    It is held no longer than that. An error that a signal handler raises in `__del__` is printed and lost, and behind
+    what is freed natively with a whole page, or with many, signals are heard.
+    """
+
+    def __init__(self) -> None:
+        forking.begin((id(self), "alone"))
+
+    def end(self) -> None:
+        forking.end((id(self), "alone"))
+
+    __del__ = end
 
 
 class Locks:
@@ -27,15 +44,15 @@ class Locks:
     def __init__(self, fd: int, made_at: int) -> None:
         """`made_at` is what `FORKS.count` was before the file was opened."""
         self.fd, self._made_at = fd, made_at
-        self._flock, self._record = (id(self), "flock"), (id(self), "record")
+        self._alone: dict[str, _Alone] = {}  # by the lock that this has, or tries to have, for itself alone
 
-    def __del__(self) -> None:
-        if hasattr(self, "_record"):  # and was not interrupted as it was made
-            self._end()
+    def _begin(self, lock: str) -> None:
+        self._alone[lock] = _Alone()
 
-    def _end(self) -> None:
-        forking.end(self._flock)
-        forking.end(self._record)
+    def _end(self, lock: str) -> None:
+        alone = self._alone.pop(lock, None)
+        if alone is not None:
+            alone.end()
 
     def change(self, operation: int) -> None:
         """`fcntl.flock`.
@@ -49,7 +66,7 @@ class Locks:
             raise ForkedError
         fcntl.flock(fd, operation)
         if not operation & fcntl.LOCK_EX:
-            forking.end(self._flock)
+            self._end(_FLOCK)
 
     def record(self, kind: int, *, wait: bool = False) -> bool:
         """A lock beside the `flock`: every opening has it shared, and it is made exclusive in one step, or not at all.
@@ -62,7 +79,7 @@ class Locks:
         lock, fd = struct.pack(_RECORD, kind, os.SEEK_SET, 0, 0, 0), self.fd
         is_alone = False
         if kind == fcntl.F_WRLCK:
-            forking.begin(self._record)
+            self._begin(_RECORDED)
         try:
             with contextlib.suppress(BlockingIOError):
                 if self._made_at != FORKS.count:
@@ -73,7 +90,7 @@ class Locks:
             return False
         finally:
             if not is_alone:
-                forking.end(self._record)
+                self._end(_RECORDED)
 
     def has_others_recorded(self) -> bool:
         """Whether another opening has that lock. It is only looked at: who tried it would have it for a moment.
@@ -99,11 +116,11 @@ class Locks:
 
     def is_alone(self) -> bool:
         """Locks it for oneself alone, for a short time: a fork waits for that; where others have it, with them."""
-        forking.begin(self._flock)
+        self._begin(_FLOCK)
         try:
             self.change(fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BaseException as error:
-            forking.end(self._flock)  # before anything that others may keep waiting
+            self._end(_FLOCK)  # before anything that others may keep waiting
             if not isinstance(error, BlockingIOError):
                 raise
             self.change(fcntl.LOCK_SH)
@@ -117,7 +134,8 @@ class Locks:
                 self.change(fcntl.LOCK_UN)
                 self.record(fcntl.F_UNLCK)
         finally:
-            self._end()
+            self._end(_FLOCK)
+            self._end(_RECORDED)
 
     def close(self) -> None:
         """Gives them up, and closes the file."""

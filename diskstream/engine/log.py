@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import NoReturn
 
 from diskstream._native import TRIM_GRANULE_ENTRIES, EntryID, RowSegment
 from diskstream.engine import audit, closing, frontier, names, opening, recovery, roll, spare, superseded, torn
@@ -45,7 +46,7 @@ _MAX_STEP_BYTES = 4 << 20
 _MAX_STEP_ALWAYS_BYTES = 1 << 20
 
 
-def _gone(*_: object, **__: object) -> None:
+def _gone() -> NoReturn:
     raise StreamMoved
 
 
@@ -98,8 +99,8 @@ class StreamLog:
             self.ctl = self.page.ctl
             # Adds an entry as plainly as most are; None once this is closed. Who keeps it keeps no closed log by it.
             self.direct: list[Callable[..., EntryID] | None] = [self.native.add]
-            ours = weakref.WeakMethod(self.resolve)  # a strong one would be a cycle through native memory
-            self.native.set_resolver(lambda reason, held: (ours() or _gone)(reason, held=held))
+            ours = weakref.ref(self)  # a strong one would be a cycle through native memory
+            self.native.set_resolver(lambda reason, held: StreamLog.resolve(ours() or _gone(), reason, held=held))
             self.segments = Segments(directory, self.native, options, cache, self._whereabouts.asked)
             self.pending = StreamPending(self, view or open_view(directory.parent.parent / "view"))
             undo.pop_all()

@@ -24,6 +24,28 @@ def changed_ns(directory: Path, fd: int) -> int:
         return 0 if fd < 0 else os.fstat(fd).st_ctime_ns
 
 
+class _Descriptor:
+    """One of a directory, closed by who lets go of it.
+
+    An error that a signal handler raises in `__del__` is printed and lost. So this goes by itself, in `close`, and not
+    with a whole log: what that frees natively takes long enough for a signal to come, which is heard at the next step
+    of Python code.
+    """
+
+    fd = -1  # also where it was interrupted as it began
+
+    def __init__(self, directory: Path) -> None:
+        self.fd = opened(directory, os.O_PATH | os.O_DIRECTORY)
+
+    def close(self) -> None:
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        self.close()
+
+
 class Whereabouts:
     """The directory that a name stands for, held open: so long no other is taken for it, which may get its number.
 
@@ -32,7 +54,7 @@ class Whereabouts:
         StorageError: it cannot be opened.
     """
 
-    _fd = -1  # also where it was interrupted as it began
+    _opened: _Descriptor | None = None
 
     def __init__(self, directory: Path, *, is_reader: bool) -> None:
         self._directory = directory
@@ -40,8 +62,8 @@ class Whereabouts:
         self._is_told: Callable[[], bool] | None = None
         try:
             with wrapped(directory, "open"):
-                self._fd = opened(directory, os.O_PATH | os.O_DIRECTORY)
-                self._held = os.fstat(self._fd)
+                self._opened = _Descriptor(directory)
+                self._held = os.fstat(self._opened.fd)
         except FileNotFoundError:
             raise StreamMoved from None
 
@@ -73,7 +95,8 @@ class Whereabouts:
             yield
         except (FileNotFoundError, CorruptionError) as error:
             self.check()
-            has_changed = self._is_reader and changed_ns(self._directory, self._fd) != self._held.st_ctime_ns
+            fd = -1 if self._opened is None else self._opened.fd
+            has_changed = self._is_reader and changed_ns(self._directory, fd) != self._held.st_ctime_ns
             if has_changed and isinstance(error, FileNotFoundError):
                 raise StreamMoved from None
             raise
@@ -85,9 +108,6 @@ class Whereabouts:
 
     def close(self) -> None:
         """Lets go of the directory."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
-
-    def __del__(self) -> None:
-        self.close()
+        held, self._opened = self._opened, None
+        if held is not None:
+            held.close()
