@@ -196,7 +196,8 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
         _check_tables(sources, loads[name])
         _check_texts(sources)
     _check_rejects(options["rejects"], groups, directory)
-    keys = {name: _key(name, sources, options, groups) for name, sources in groups.items()}
+    paths = {name: [str(Path(each.path).resolve()) for each in sources] for name, sources in groups.items()}
+    keys = _keys(groups, paths, options)
     finishing: list[Callable[[], None]] = []
     with (
         told_to_stop(can_go_on=all(keys.values())),
@@ -208,7 +209,6 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
         for name in sorted(groups):
             held.enter_context(importing(store, os.fsencode(name), keys[name]))
         streams = {name: store.stream(os.fsencode(name)) for name in groups}
-        paths = {name: [str(Path(each.path).resolve()) for each in sources] for name, sources in groups.items()}
         whole = key_of({"files": sorted(path for several in paths.values() for path in several)})
         imports = [Beginning(streams[name], keys[name], paths[name], whole) for name in groups]
         begin(store, imports, again=options["again"])
@@ -316,20 +316,27 @@ def _check_once(sources: list[Source]) -> None:
 _NO_MATTER = ("rejects", "batch", "sort_memory", "check", "again", "on_error")
 
 
-def _key(stream: str, sources: list[Source], options: dict[str, Any], groups: dict[str, list[Source]]) -> str:
-    """What names an import of files, whatever is in them; empty where there is something else."""
+def _keys(groups: dict[str, list[Source]], paths: dict[str, list[str]], options: dict[str, Any]) -> dict[str, str]:
+    """What names the import of files to each stream, whatever is in them; empty where there is something else.
+
+    Args:
+        groups: the files of each stream.
+        paths: the same, resolved.
+        options: how they are read.
+    """
     if any(not Path(source.path).is_file() for several in groups.values() for source in several):
-        return ""
-    files = []
-    for source in sources:
-        # The name as it was given is in each row where it is a field.
-        given = [] if options["file_field"] is None else [source.path]
-        files.append([str(Path(source.path).resolve()), *given])
-    facts: dict[str, Any] = {"stream": stream, "files": files}
-    facts["how"] = {name: value for name, value in options.items() if name not in _NO_MATTER}
+        return dict.fromkeys(groups, "")
+    facts: dict[str, Any] = {"how": {name: value for name, value in options.items() if name not in _NO_MATTER}}
     if len(groups) > 1:
-        facts["beside"] = sorted(str(Path(source.path).resolve()) for several in groups.values() for source in several)
-    return key_of(facts)
+        facts["beside"] = sorted(path for several in paths.values() for path in several)
+    # The name as it was given is in each row where it is a field.
+    gives = options["file_field"] is not None
+    keys = {}
+    for name, sources in groups.items():
+        both = zip(paths[name], sources, strict=True)
+        files = [[path, source.path] if gives else [path] for path, source in both]
+        keys[name] = key_of(facts | {"stream": name, "files": files})
+    return keys
 
 
 def _check_tables(sources: list[Source], base: LoadOptions) -> None:
