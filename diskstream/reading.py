@@ -1,7 +1,8 @@
 """Reading behind a position, in one stream or several, and waiting for what is not there yet."""
 
 import time
-from collections.abc import Collection, ItemsView, Mapping
+from collections.abc import Callable, Collection, ItemsView, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from diskstream._native import Entry, EntryID, wait_bells
@@ -10,18 +11,19 @@ from diskstream.engine import reader
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.page import Page
 from diskstream.errors import ArgumentError, ArgumentTypeError
-from diskstream.ids import MAX_ID, IDLike, parse_id
+from diskstream.ids import MAX_ID, MIN_ID, IDLike, parse_id
 
 if TYPE_CHECKING:
     from diskstream.store import Store
 
-__all__ = ["Name", "positions_of", "read_streams"]
+__all__ = ["Name", "positions_of", "read_streams", "wait_for_last"]
 
 # A page, with its bell and how far readers saw before the look.
 _Heard = tuple[Page, int, tuple[int, int]]
 # Of streams. A mapping's keys are of one type, which may be either: in a union of mappings a checker would take the
 # values of one that has IDs and text for objects.
 Name = TypeVar("Name", bound=str | bytes)
+_T = TypeVar("_T")
 
 # A store that is open for reading only hears no bell: it looks this often.
 _POLL_S = 0.01
@@ -133,16 +135,16 @@ def _closed_as_it_was(store: "Store", name: bytes, before: _Heard | None) -> _He
     return now if now[2] == visible and page.is_in_place() else None
 
 
-def _look(store: "Store", name: bytes, after: EntryID | None, caps: _Caps) -> tuple[list[Entry], _Heard]:
-    """Entries of one stream, and the page whose bell rings when another look is worth it."""
+def _look(store: "Store", name: bytes, look: Callable[[StreamLog], _T], missing: _T) -> tuple[_T, _Heard]:
+    """What `look` finds in one stream, and the page whose bell rings when another look is worth it."""
     while True:
         store_bell = _heard(store._page)
         log = store._log(name, create=False)
         if log is None:
-            return [], store_bell
+            return missing, store_bell
         bell = _heard(log.page)
         try:
-            return _take(log, after, caps), bell
+            return look(log), bell
         except StreamMoved:
             store._forget(name, log)  # and see what has become of the name
 
@@ -164,7 +166,7 @@ def _once(
         if bell is not None:
             bells[name] = bell
             continue
-        entries, bells[name] = _look(store, name, after, caps)
+        entries, bells[name] = _look(store, name, partial(_take, after=after, caps=caps), list[Entry]())
         if entries:
             found[name] = entries
         if caps.full:
@@ -210,6 +212,21 @@ def read_streams(
         if found or block is None or (left is not None and left <= 0):
             return found
         _sleep(store, set(bells.values()), until)
+
+
+def wait_for_last(store: "Store", name: bytes, wanted: EntryID, block: float | None) -> bool:
+    """Waits until the last ID of a stream is at least `wanted`, for `block` seconds as a read does. Whether it is.
+
+    Entries are not looked at: what came may be deleted or trimmed before anybody who waits is awake.
+    """
+    until = None if block in (None, 0) else time.monotonic() + float(block or 0)
+    while True:
+        last, heard = _look(store, name, reader.last_id, MIN_ID)
+        if last >= wanted:
+            return True
+        if block is None or (until is not None and until <= time.monotonic()):
+            return False
+        _sleep(store, [heard], until)
 
 
 def _sleep(store: "Store", heard: Collection[_Heard], until: float | None) -> None:

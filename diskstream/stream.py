@@ -22,6 +22,7 @@ from diskstream.grouped import Grouped
 from diskstream.idempotence import Message, message_of, remembered
 from diskstream.ids import MIN_ID, IDLike, parse_add_id, parse_end, parse_id, parse_start
 from diskstream.last_id import set_last_id
+from diskstream.reading import wait_for_last
 from diskstream.retained import Retained
 from diskstream.retention import Trim
 from diskstream.scanned import Scanned
@@ -428,7 +429,7 @@ class Stream(Grouped, Columned, Committing, Described, Retained, Scanned, WireAd
     def wait_durable(self, id: IDLike, timeout: float | None = None) -> bool:
         """Returns once the entry with this ID is durable.
 
-        One that is not there yet is waited for. Returns False after `timeout` seconds; None waits for ever.
+        One that was not added yet is waited for. Returns False after `timeout` seconds; None waits for ever.
 
         Raises:
             ArgumentError: `timeout` is no number of seconds.
@@ -438,8 +439,7 @@ class Stream(Grouped, Columned, Committing, Described, Retained, Scanned, WireAd
         wanted, wait = parse_id(id), block_of(timeout)
         if self._store.read_only:
             raise ReadOnlyError(str(self._store.path), "make durable")
-        before = wanted.prev()
-        if self.last_id() < wanted and not self.read(MIN_ID if before is None else before, count=1, block=wait):
+        if not wait_for_last(self._store, self._name, wanted, wait):
             return False
 
         def flush(log: StreamLog) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 import diskstream
-from diskstream import ArgumentError, ClosedError, Entry, Store
+from diskstream import ArgumentError, ClosedError, Entry, EntryID, Store
+from diskstream.engine import reader as engine_reader
+from diskstream.engine.log import StreamLog
 from tests.streams.background import Background, until_ended
 from tests.streams.layers import ids, small_store
 
@@ -222,6 +224,27 @@ def test_wait_durable_waits_for_an_entry_that_is_not_there_yet(tmp_path: Path) -
         waiting = Background(lambda: stream.wait_durable("5-2"))
         stream.add({"n": 2}, "5-2")
         assert waiting.result()
+        assert stream.info().durable
+
+
+@pytest.mark.parametrize("last", ["5-2", "6-0"])
+def test_wait_durable_ends_where_what_came_is_gone_before_it_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: str
+) -> None:
+    """A queue deletes what is acknowledged: who waited for such an entry without a timeout never returned."""
+    with diskstream.open(tmp_path / "s", fsync="os") as store, diskstream.open(tmp_path / "s", fsync="os") as other:
+        stream, queue = store.stream("x"), other.stream("x")
+        stream.add({"n": 1}, "5-1")
+        looks, look = itertools.count(), engine_reader.last_id
+
+        def look_and_miss(log: StreamLog) -> EntryID:
+            found = look(log)
+            if next(looks) == 0:  # it has seen nothing, and is about to sleep
+                queue.delete(queue.add({"n": 2}, last))
+            return found
+
+        monkeypatch.setattr(engine_reader, "last_id", look_and_miss)
+        assert stream.wait_durable("5-2", timeout=0.5)
         assert stream.info().durable
 
 
