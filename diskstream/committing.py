@@ -117,7 +117,7 @@ class Committing:
 
         def append(log: StreamLog) -> tuple[EntryID, EntryID] | None:
             if len(frames) == 1:
-                return log.native.add_packed(frames[0], durable, False, log.now(), parts[0])
+                return log.native.add_packed(frames[0], bool(durable), False, log.now(), parts[0])
             with log.locked():  # nobody's entries come in between
                 log.prepare()
                 added = [

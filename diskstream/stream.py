@@ -178,7 +178,7 @@ class Stream(Grouped, Columned, Committing, Described, Retained, Scanned, WireAd
             if log.options.clock is None and not log.read_only:
                 self._direct = log.direct
             if trim is None and message is None:
-                return log.native.add(fields, entry_id, within, durable, False, log.now())
+                return log.native.add(fields, entry_id, within, bool(durable), False, log.now())
             if trim is not None:
                 trim.fetch_ahead(log)
             with log.locked():
@@ -245,7 +245,7 @@ class Stream(Grouped, Columned, Committing, Described, Retained, Scanned, WireAd
 
         def append(log: StreamLog) -> tuple[list[EntryID] | None]:
             if trim is None:
-                return (log.native.add_many(listed, given, durable, False, log.now(), record),)
+                return (log.native.add_many(listed, given, bool(durable), False, log.now(), record),)
             trim.fetch_ahead(log)
             with log.locked():
                 log.prepare()

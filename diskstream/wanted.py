@@ -39,6 +39,7 @@ class Wanted:
             if value is not None:
                 check_count(name, value)
         check_block(self.block)
+        self.noack = bool(self.noack)
         words = "min-idle-time is not an integer or out of range"
         if self.claim_ms is not None and check_count("CLAIM", self.claim_ms, words) < 0:
             raise ArgumentError("min-idle-time must be a positive integer")

@@ -48,6 +48,24 @@ def test_names_are_several(store: Store, given: Any) -> None:
         diskstream.repair(store.path, known_names=given)
 
 
+@pytest.mark.parametrize(("flag", "is_set"), [(1, True), ("yes", True), (0, False), (None, False)])
+def test_what_a_flag_is_set_to_is_as_true_as_python_has_it(tmp_path: Path, flag: Any, is_set: bool) -> None:
+    """Some went to the native log as they were, which named neither the argument nor the call."""
+    with diskstream.open(tmp_path / "os", fsync="os") as store:
+        stream = store.stream("x")
+        group = stream.group("g", start="0")
+        calls: list[Callable[[], Any]] = [
+            lambda: stream.add({"n": 1}, durable=flag),
+            lambda: stream.add_many([{"n": 2}], durable=flag),
+            lambda: stream.add_arrow(pa.record_batch({"n": ["3"]}), durable=flag),
+        ]
+        for add in calls:
+            add()
+            assert stream.info().durable is is_set
+        assert len(group.consumer("c").read(noack=flag)) == len(calls)
+        assert group.pending().total == (0 if is_set else len(calls))
+
+
 def test_who_is_told_of_progress_is_a_function(store: Store) -> None:
     calls: list[Callable[..., Any]] = [
         lambda given: diskstream.verify(store.path, progress=given),
