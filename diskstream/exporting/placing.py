@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 from diskstream.columnar import import_arrow
 from diskstream.errors import ArgumentError, StorageError, storage_error
-from diskstream.system_calls import is_file, is_there, open_regular
+from diskstream.system_calls import is_file, is_there, open_regular, tried_again
 
 __all__ = ["check_outside", "create_whole", "failing_at", "sync_directory"]
 
@@ -79,7 +79,8 @@ def create_whole(path: Path, write: Callable[[Any], _T], *, replace: bool) -> _T
         try:
             descriptor = claim.take(beside)
             # The lock is on the descriptor that is kept, so what pyarrow opens and closes does not let it go.
-            with _flushed_ahead(descriptor), import_arrow("an export").OSFile(str(beside), "wb") as sink:
+            pa = import_arrow("an export")
+            with _flushed_ahead(descriptor), tried_again(lambda: pa.OSFile(str(beside), "wb")) as sink:
                 result = write(sink)
             os.fsync(descriptor)
             _put(beside, path, replace=replace)
@@ -195,7 +196,8 @@ def sync_directory(path: Path) -> None:
         StorageError: a system call failed.
     """
     with failing_at(path, "flush"):
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # no Path method does it
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        descriptor = tried_again(lambda: os.open(path, flags))  # no Path method does it
         try:
             os.fsync(descriptor)
         finally:

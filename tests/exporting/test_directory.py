@@ -15,6 +15,8 @@ from click.testing import CliRunner, Result
 import diskstream
 from diskstream.checked_json import with_check
 from diskstream.cli import export_files, main
+from tests.engine.children import child
+from tests.exporting.few import export_short
 from tests.exporting.stored import numbered, rows_in, table_of
 
 Run = Callable[..., Result]
@@ -303,3 +305,14 @@ def test_of_a_later_format_nothing_is_cut_off(path: Path, tmp_path: Path) -> Non
     before = manifest.read_bytes()
     assert "upgrade" in export(path, tmp_path / "out", code=1).output
     assert manifest.read_bytes() == before
+
+
+def test_parts_of_more_streams_than_there_are_descriptors_for_are_written(tmp_path: Path) -> None:
+    """The streams that are kept open left none for the part: other files are asked for, and those give way."""
+    with diskstream.open(tmp_path / "s", fsync="os") as store:
+        for number in range(20):
+            store.stream(f"s{number}").add({"n": 1})
+        store.seal()
+    limits = list(range(44, 48))  # whether one is left for each part depends on how many are let go of at a time
+    with child(export_short, tmp_path / "s", tmp_path, limits) as exporting:
+        assert [exporting.hear() for _ in limits] == ["20"] * len(limits)
