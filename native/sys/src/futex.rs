@@ -40,7 +40,8 @@ const FUTEX_32: u32 = 2;
 /// Most words one wait can take (the kernel's own limit).
 pub const MAX_WORDS: usize = 128;
 
-/// Sleeps while each of the words still is as expected. False where the kernel cannot do it: sleep and look again.
+/// Sleeps while each of the words still is as expected. False where the kernel cannot do it, or a filter of system calls
+/// that does not know the call refuses it, by whatever error: sleep and look again.
 pub fn wait_any(words: &[(&AtomicU32, u32)], timeout: Duration) -> bool {
     if words.is_empty() || words.len() > MAX_WORDS {
         return false;
@@ -71,5 +72,6 @@ pub fn wait_any(words: &[(&AtomicU32, u32)], timeout: Duration) -> bool {
             libc::CLOCK_MONOTONIC,
         )
     };
-    result >= 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ENOSYS)
+    let of_a_sleep = [libc::EAGAIN, libc::EINTR, libc::ETIMEDOUT];
+    result >= 0 || std::io::Error::last_os_error().raw_os_error().is_some_and(|code| of_a_sleep.contains(&code))
 }
