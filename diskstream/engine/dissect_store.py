@@ -77,16 +77,15 @@ def _count(folder: Path) -> int:
 
 def _view(view: Path) -> Iterator[Row]:
     if view.is_dir():
+        state = view_check.check(view)
+        if state == "not readable":
+            yield {"is": "view", "path": str(view), "state": state}
+            return
         epoch = ""
         with contextlib.suppress(OSError):
             epoch = read_small(view / "epoch", _MAX_EPOCH_BYTES).decode("ascii", "replace")
-        yield {
-            "is": "view",
-            "path": str(view),
-            "size_bytes": size_of(view / "data.mdb"),
-            "epoch": epoch.strip(),
-            "state": view_check.check(view),
-        }
+        size = size_of(view / "data.mdb")
+        yield {"is": "view", "path": str(view), "size_bytes": size, "epoch": epoch.strip(), "state": state}
 
 
 def dissect_stream(name: bytes, path: Path, options: Options, depth: Depth) -> Iterator[Row]:
@@ -194,10 +193,13 @@ def _groups(log: StreamLog) -> Iterator[Row]:
 
 def _view_place(view: Path, uuid: bytes) -> Iterator[Row]:
     """Behind which frame the rows of the view stand."""
-    if not (view / "data.mdb").exists():
-        return
     try:
+        if not (view / "data.mdb").exists():
+            return
         value = view_check.place_of(view, uuid)
+    except PermissionError:
+        yield {"is": "place of the view", "why": "this user may not read the view"}
+        return
     except (view_pages.PagesDamaged, OSError):
         yield {"is": "place of the view", "sound": False, "why": "the view cannot be read; it is made anew"}
         return

@@ -104,6 +104,8 @@ def _one_store(
         _report_view(path / "view", report)
     elif state == "in use":
         report.notes.append(f"{path / 'view'}: in use, so it was not read; nothing depends on it")
+    elif state == "not readable":
+        report.notes.append(f"{path / 'view'}: this user may not read it, so it was not; nothing depends on it")
 
 
 def check_view(view: Path, report: VerifyReport) -> None:

@@ -9,10 +9,11 @@ from pathlib import Path
 from diskstream.engine.descriptors import are_short, opened
 from diskstream.engine.looks import is_there
 from diskstream.engine.view_pages import PagesDamaged, read_rows
+from diskstream.errors import ReadOnlyError
 
 __all__ = ["ViewState", "check", "is_obstructed", "is_row", "place_of", "to_be_removed", "unsound"]
 
-ViewState = str  # "sound", "damaged", "in use" or "missing"
+ViewState = str  # "sound", "damaged", "in use", "not readable" or "missing"
 
 _UUID_BYTES, _PLACE_BYTES, _KEY_BYTES = 16, 28, 45
 
@@ -20,17 +21,22 @@ _UUID_BYTES, _PLACE_BYTES, _KEY_BYTES = 16, 28, 45
 def check(view: Path) -> ViewState:
     """What there is to say of the view in a directory, which is not changed.
 
-    Nobody else may begin to write to it meanwhile, so it is locked; one that somebody has open is left alone.
+    Nobody else may begin to write to it meanwhile, so it is locked; one that somebody has open is left alone. It is its
+    owner's alone, where a group may read the logs: of what this user may not look at nothing is said.
     """
-    data = view / "data.mdb"
     if is_obstructed(view):
         return "damaged"
-    if not is_there(data):
-        return "missing"
+    try:
+        return _read(view) if is_there(view / "data.mdb") else "missing"
+    except (ReadOnlyError, PermissionError):
+        return "not readable"
+
+
+def _read(view: Path) -> ViewState:
     try:
         fd = opened(view / "users", os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:
-        if are_short(error):
+        if are_short(error) or isinstance(error, PermissionError):
             raise
         fd = -1  # nobody has it open: all who do hold a lock on that file
     try:
@@ -39,9 +45,9 @@ def check(view: Path) -> ViewState:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return "in use"
-        return "sound" if all(is_row(key, value) for key, value in read_rows(data)) else "damaged"
+        return "sound" if all(is_row(key, value) for key, value in read_rows(view / "data.mdb")) else "damaged"
     except (PagesDamaged, OSError) as error:
-        if are_short(error):
+        if are_short(error) or isinstance(error, PermissionError):
             raise
         return "damaged"
     finally:

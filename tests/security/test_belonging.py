@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 import diskstream
-from diskstream import ReadOnlyError, verify
+from diskstream import ReadOnlyError, repair, verify
 from diskstream.backups import Wanted, find_backup, make_backup, restore
 from diskstream.cold import move_out
+from diskstream.dissecting import inspect_store, inspect_stream
 from diskstream.engine.belonging import give, give_folder
 from tests.engine.children import child
 from tests.engine.sample import fast_directory
@@ -94,3 +95,33 @@ def test_a_stream_that_this_user_may_not_open_is_not_taken_from_who_uses_it(how:
                 store.delete("x") if how == "delete" else store.rename("x", "y")
         finally:
             os.seteuid(0)
+
+
+def test_who_may_only_read_the_streams_may_verify_and_inspect_them() -> None:
+    """The view is its owner's alone. Who shares his group had no verification of the streams, for want of a look at it,
+    and inspect called the stream damaged."""
+    with fast_directory() as path:
+        path.chmod(0o711)
+        with diskstream.open(path / "store", fsync="os", pending_rows=1) as store:
+            group = store.stream("x").group("g", start="0")
+            store.stream("x").add_many([{"n": n} for n in range(100)])
+            group.consumer("c").read()
+        assert (path / "store" / "view" / "data.mdb").exists()
+        for each in (path / "store", *(path / "store").rglob("*")):
+            os.chown(each, -1, _USER)
+        os.setegid(_USER)
+        os.seteuid(_USER)
+        try:
+            report = verify(path / "store")
+            seen = {row["is"]: row for row in (*inspect_store(path / "store"), *inspect_stream(path / "store", "x"))}
+            planned = list(repair(path / "store", dry_run=True))
+        finally:
+            os.seteuid(0)
+            os.setegid(0)
+    assert (report.problems, report.entries) == ([], 100)
+    assert not any(each.actions or each.losses or each.failed for each in planned)
+    (note,) = report.notes
+    assert "this user may not read it" in note
+    assert seen["view"]["state"] == "not readable"
+    assert "damaged" not in seen
+    assert "may not read" in seen["place of the view"]["why"]
