@@ -119,6 +119,8 @@ class Naming:
         self._check_open()
         if self.read_only:
             raise ReadOnlyError(str(self.path))
+        if self._page.is_elsewhere():  # another store may be there, which has a lock of its own
+            raise directory.gone(self.path, "change the streams of")
         return self._page.ctl.locked(APPEND)
 
     def _hide(self, name: bytes, is_it: Callable[[StreamLog], bool] | None) -> Path:

@@ -73,7 +73,8 @@ def mark_clean(log: "StreamLog") -> None:
     """
     log.retry(log.native.flush)
     with log.ctl.locked(MAINTENANCE, False) as held:
-        if held and not log.native.catch_up():
+        # Where it was moved by hand the next to open it sees to that: the files of this name may be another stream's.
+        if held and not log.native.catch_up() and not log.page.is_elsewhere():
             log.remove_dropped()
     if log.native.tail[2] == log.marked_lsn:
         return

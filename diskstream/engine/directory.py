@@ -35,6 +35,7 @@ __all__ = [
     "check_makeable",
     "create_stream",
     "describe",
+    "gone",
     "hide_stream",
     "list_streams",
     "missing_names",
@@ -271,8 +272,13 @@ def within(streams: Path, action: str) -> Iterator[None]:
     except FileNotFoundError as error:
         if is_there(streams):
             raise
-        gone = "the store is not there any more: it was removed or moved while it was open; open it where it is now"
-        raise StorageError(str(streams.parent), action, errno.ENOENT, gone) from error
+        raise gone(streams.parent, action) from error
+
+
+def gone(store: Path, action: str) -> StorageError:
+    """What is raised where another directory than the one that was opened is of a store's name, or none."""
+    why = "the store is not there any more: it was removed or moved while it was open; open it where it is now"
+    return StorageError(str(store), action, errno.ENOENT, why)
 
 
 def list_streams(streams: Path) -> list[bytes]:

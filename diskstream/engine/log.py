@@ -24,7 +24,7 @@ from diskstream.engine.pending import StreamPending
 from diskstream.engine.recovery import RecoveryReport
 from diskstream.engine.segment import Segments
 from diskstream.engine.state import View, open_view
-from diskstream.engine.whereabouts import Whereabouts
+from diskstream.engine.whereabouts import Whereabouts, refuse_elsewhere
 from diskstream.errors import (
     ArgumentError,
     CorruptionError,
@@ -393,6 +393,7 @@ class StreamLog:
         dropped = self._dropped = self._dropped + self.native.take_dropped()
         if not dropped:
             return 0
+        refuse_elsewhere(self.directory, self.page)
         self.flush()
         listed = {view.number: view.generation for view in self.native.segments()}
         present = names_in(self.directory)

@@ -166,6 +166,18 @@ class Page:
             return found.st_nlink == 0 and (found.st_dev, found.st_ino) == self._identity
         return False
 
+    def is_elsewhere(self) -> bool:
+        """Whether no file has its name any more, or another one has: what it is of was moved or removed by hand.
+
+        Raises:
+            StorageError: nobody can say.
+        """
+        try:
+            there = status(self._path)
+        except FileNotFoundError:
+            return True
+        return (there.st_dev, there.st_ino) != self._identity
+
     def is_in_place(self) -> bool:
         """Whether what has it has it still: it was not moved, and no other is where it was.
 
@@ -175,8 +187,7 @@ class Page:
         if self.ctl.flags & FLAG_MOVED:
             return False
         with contextlib.suppress(OSError):
-            there = status(self._path)
-            return (there.st_dev, there.st_ino) == self._identity
+            return not self.is_elsewhere()
         return False
 
     def is_same_as(self, other: "Page") -> bool:

@@ -7,6 +7,7 @@ from diskstream._native import LOG_HEADER_BYTES
 from diskstream.engine import names, recovery
 from diskstream.engine.looks import is_there
 from diskstream.engine.page import FLAG_CHECK
+from diskstream.engine.whereabouts import refuse_elsewhere
 from diskstream.errors import LimitError, StorageError
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def begin_next(log: "StreamLog") -> None:
     number = log.native.tail[0] + 1
     if number >= MAX_SEGMENTS:
         raise LimitError("the number of a segment", MAX_SEGMENTS - 1, number)
+    refuse_elsewhere(log.directory, log.page)
     pending = log.pending.for_roll()
     log.retry(log.native.flush, held=True)
     header, frame = log.native.next_segment(number, secrets.randbits(32), pending)
@@ -70,6 +72,7 @@ def finish(log: "StreamLog") -> None:
     """
     number = log.native.tail[0] + 1
     if is_there(names.log_path(log.directory, number)):
+        refuse_elsewhere(log.directory, log.page)
         _enter(log, number)
 
 

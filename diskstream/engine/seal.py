@@ -20,6 +20,7 @@ from diskstream.engine.log import StreamLog
 from diskstream.engine.looks import is_there
 from diskstream.engine.page import MAINTENANCE
 from diskstream.engine.segment import SegmentGone, open_sealed, read_back, whole_blocks
+from diskstream.engine.whereabouts import refuse_elsewhere
 from diskstream.errors import CorruptionError, ReadOnlyError, StorageError
 from diskstream.plurals import number_of
 
@@ -108,6 +109,7 @@ def seal_rolled(log: StreamLog, *, progress: Progress = ignore, wait: bool = Tru
 def _seal_one(log: StreamLog, view: SegmentView, progress: Progress) -> bool:
     target = names.segment_path(log.directory, view.number, 0)
     source = names.log_path(log.directory, view.number)
+    refuse_elsewhere(log.directory, log.page)
     if is_there(target):
         # What groups did was kept before the sealed file got its name, if it was to be kept.
         name_anew(log.files, target)  # left by who was killed before its name was durable, or failed to make it so
@@ -231,6 +233,7 @@ def compact(log: StreamLog, *, progress: Progress = ignore) -> CompactReport:
 
 
 def _compact_group(log: StreamLog, group: list[SegmentView], progress: Progress) -> int:
+    refuse_elsewhere(log.directory, log.page)
     number = group[0].number
     generation = max(view.generation for view in group) + 1
     target = names.segment_path(log.directory, number, generation)

@@ -1,6 +1,7 @@
 """Whether a stream's directory is still the one that was opened: it may be removed, renamed, and made anew."""
 
 import contextlib
+import errno
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,9 +10,25 @@ from diskstream.engine.descriptors import opened
 from diskstream.engine.files import wrapped
 from diskstream.engine.looks import status
 from diskstream.engine.moved import StreamMoved
-from diskstream.errors import CorruptionError
+from diskstream.engine.page import Page
+from diskstream.errors import CorruptionError, StorageError
 
-__all__ = ["StreamMoved", "Whereabouts", "changed_ns"]
+__all__ = ["StreamMoved", "Whereabouts", "changed_ns", "refuse_elsewhere"]
+
+_GONE = "it was removed or moved while it was open, and another one may be there now; open the store where it is now"
+
+
+def refuse_elsewhere(directory: Path, page: Page) -> None:
+    """Makes sure that what is made, named or removed by a path is so in the directory that was opened.
+
+    Somebody may have moved the store by hand, and made another one in its place. What is open goes on, wherever it is;
+    a segment would get among those of the other one, or what was dropped here would be removed there.
+
+    Raises:
+        StorageError: it is not, or nobody can say.
+    """
+    if page.is_elsewhere():
+        raise StorageError(str(directory), "change", errno.ENOENT, _GONE)
 
 
 def changed_ns(directory: Path, fd: int) -> int:
