@@ -85,7 +85,7 @@ def _enter(log: "StreamLog", number: int) -> None:
         _, end, lsn, _ = log.native.tail
         log.ctl.publish(number, end, lsn)
     except StorageError as error:
-        if error.action == "open":
-            raise  # too many files are open: nothing was tried that a second time would prove less, and the flag stays
+        if error.action in ("open", "map"):
+            raise  # no descriptor, no memory: nothing was tried that would prove less a second time, and the flag stays
         log.ctl.poison(f"the change to segment {number} failed: {error}")
         raise

@@ -19,15 +19,16 @@ POLICIES = ("always", "everysec", "os")
 
 
 class Scarce(Files):
-    """Files of a process that may open no more of them: one call fails, so many times."""
+    """Files of a process that may open no more of them, or map them: one call fails, so many times."""
 
-    def __init__(self, call: str, times: int = 1) -> None:
+    def __init__(self, call: str, times: int = 1, *, action: str = "open", code: int = errno.EMFILE) -> None:
         self.call, self.times, self.armed = call, times, False
+        self.action, self.code = action, code
 
     def _perhaps(self, call: str, path: Path) -> None:
         if self.armed and call == self.call and self.times:
             self.times -= 1
-            raise StorageError(str(path), "open", errno.EMFILE, os.strerror(errno.EMFILE))
+            raise StorageError(str(path), self.action, self.code, os.strerror(self.code))
 
     def sync_dir(self, path: Path) -> None:
         self._perhaps("sync_dir", path)
@@ -64,6 +65,25 @@ def test_a_roll_for_which_no_file_can_be_opened_is_done_by_the_next_call(tmp_pat
         assert store.verify().problems == []
     with opened(tmp_path / "s", Files(), fsync) as again:
         assert [entry.id for entry in again.stream("x").range()] == [*before, *later]
+
+
+@pytest.mark.parametrize("fsync", POLICIES)
+def test_a_roll_for_which_there_is_no_memory_is_done_by_who_has_some(tmp_path: Path, fsync: str) -> None:
+    """One process with a limit (ulimit -v) made all others, which had memory, take no more writes to the stream."""
+    with (
+        opened(tmp_path / "s", Scarce("open_log", 9, action="map", code=errno.ENOMEM), fsync) as short,
+        opened(tmp_path / "s", Files(), fsync) as store,
+    ):
+        before = [each.stream("x").add({"n": 1}) for each in (store, short)]
+        short._files.armed = True  # type: ignore[attr-defined]
+        with pytest.raises(StorageError, match="Cannot allocate memory"):
+            short.seal()
+        later = [store.stream("x").add({"n": 2}) for _ in range(3)]
+        short._files.armed = False  # type: ignore[attr-defined]
+        last = short.stream("x").add({"n": 3})
+        assert [entry.id for entry in store.stream("x").range()] == [*before, *later, last]
+        assert len(list((tmp_path / "s" / "streams" / "x").glob("*.log"))) == 2
+        assert store.verify().problems == []
 
 
 class Full(Files):
