@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from diskstream import __version__
+from diskstream import PoisonedError, __version__
 from diskstream.commands.caller import Caller
 from diskstream.commands.dispatch import dispatch
 from diskstream.commands.keyspace import Keyspace
@@ -99,6 +99,8 @@ def test_info_says_the_rest_where_a_database_cannot_be_listed(ours: Ours) -> Non
     assert found["db0_fault"].startswith(f"could not list {ours.keyspace.path}: the store is not there any more")
     assert found["db3"] == "keys=1,expires=0,avg_ttl=0,subexpiry=0"
     assert "db0" not in found
+    with pytest.raises(PoisonedError):  # what was added to it went with its files
+        ours.keyspace.close()
 
 
 def test_within_exec_nothing_waits(keyspace: Keyspace) -> None:

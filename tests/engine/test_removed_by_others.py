@@ -47,6 +47,13 @@ def test_what_went_with_its_files_is_not_said_to_be_durable(removed: Store, noti
         removed.sync()
 
 
+def test_who_closes_such_a_store_is_told(removed: Store) -> None:
+    """Its flush succeeded, and it said nothing, unless the background had noticed a moment before."""
+    with pytest.raises(PoisonedError, match="its files were removed while it was open"):
+        removed.close()
+    assert removed.closed
+
+
 def test_a_stream_without_its_control_page_takes_no_more(tmp_path: Path) -> None:
     # Another process would make another page, with other locks, and both would write.
     store = diskstream.open(tmp_path / "store")
