@@ -442,6 +442,10 @@ _LIMITS = {
     _errno.ENFILE: _NO_MORE_OPEN,
     _errno.ENOMEM: "this process may have no more memory: ulimit -v says (LimitAS= in a unit of systemd)",
 }
+# "No space left" is said of files, too, of which a file system may have only so many.
+_NO_MORE_FILES = (
+    "where df shows room, there may be no more files: df -i says how many are left, quota this user's limits"
+)
 _NOT_PERMITTED = "be the user to whom it belongs (ls -l says who that is), or give it to this one: chown -R"
 
 
@@ -453,7 +457,9 @@ def quoted(name: bytes) -> str:
 def storage_error(path: str, action: str, code: int, text: str) -> StorageError:
     """The error for a failed system call: the kind that `code` (an errno) says."""
     if code in (_errno.ENOSPC, _errno.EDQUOT):
-        return DiskFullError(path, action, code, text)
+        full = DiskFullError(path, action, code, text)
+        full.hint = _NO_MORE_FILES if action == "create" else None
+        return full
     if code == _errno.EROFS:
         return ReadOnlyError(path, action, "its file system is mounted for reading only", _MOUNTED)
     if code in (_errno.EACCES, _errno.EPERM):

@@ -13,7 +13,7 @@ import diskstream
 from diskstream import DiskFullError, StorageError, Store
 from tests.engine.careful import at_each_step, numbers
 from tests.engine.children import child, until
-from tests.engine.mounts import fill, small_disk
+from tests.engine.mounts import fill, mounted, small_disk
 from tests.engine.sample import SMALL, build, rows
 from tests.engine.users import add_until_refused
 
@@ -214,6 +214,25 @@ def test_wherever_there_is_no_room_nothing_is_lost_and_work_goes_on(fsync: str) 
         poisoned = [error for error in work.errors if isinstance(error, diskstream.PoisonedError)]
         assert not poisoned or kind in POISONING, f"{work.label}: {work.errors}"
     assert kinds >= {"create", "write", "sync", "rename", "extend", "sync_dir", "flush"}
+
+
+# --- a limit of files' number -----------------------------------------------------------------------------------------
+
+
+def test_a_disk_without_room_for_one_more_file_is_told_as_that(tmp_path: Path) -> None:
+    """`No space left: free some space` sends to a disk that has space: what is short are inodes, of which each stream
+    takes three."""
+    with mounted(tmp_path / "disk", "-t", "tmpfs", "-o", "size=20m,nr_inodes=20,mode=755", "tmpfs") as disk:
+        with diskstream.open(disk / "store", fsync="os") as store, pytest.raises(DiskFullError) as caught:
+            for number in range(20):
+                store.stream(f"stream {number}").add({"n": number})
+        assert "df -i" in str(caught.value.hint)
+        with diskstream.open(disk / "store", fsync="os") as store:
+            first, *others = store.streams()
+            store.delete(first)
+            store.stream("one more").add({"n": 1})
+            assert [len(store.stream(name)) for name in (b"one more", *others)] == [1] * (1 + len(others))
+        assert diskstream.verify(disk / "store").problems == []
 
 
 # --- a limit of files' sizes ------------------------------------------------------------------------------------------
