@@ -1,6 +1,7 @@
 """A process that adds more than it has memory for."""
 
 import gc
+import os
 import resource
 from pathlib import Path
 
@@ -52,3 +53,23 @@ def read(path: str) -> None:
                 say(type(error).__name__, error)
             resource.setrlimit(resource.RLIMIT_AS, (most, most))
         say(stream.to_arrow().num_rows)
+
+
+def seal(path: str) -> None:
+    """Says what it is told of a seal of entries that are large beside the memory that is left, and how many stay."""
+    with diskstream.open(path, fsync="os", seal="manual", cache_bytes=0) as store:
+        stream = store.stream("x")
+        for _ in range(3):
+            stream.add({"large": os.urandom(20 * MIB)})
+        for more in range(12, 200, 12):
+            gc.collect()
+            pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+            _, most = resource.getrlimit(resource.RLIMIT_AS)
+            resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + more * MIB, most))
+            try:
+                stream.seal()
+            except (diskstream.DiskstreamError, MemoryError) as error:
+                say(type(error).__name__, error)
+            resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        stream.seal()
+        say(sum(1 for _ in stream.range()))

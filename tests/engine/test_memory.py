@@ -24,3 +24,12 @@ def test_what_there_is_no_memory_to_read_is_an_error(tmp_path: Path) -> None:
         assert process.wait() == 0
     assert entries == "3"
     assert any(error.startswith("MemoryError no memory for a ") for error in errors)
+
+
+def test_what_there_is_no_memory_to_seal_stays_as_it_is(tmp_path: Path) -> None:
+    """The interpreter was ended, by a seal in the background too."""
+    with child(hungry.seal, tmp_path / "s") as process:
+        *errors, entries = process.rest()
+        assert process.wait() == 0
+    assert entries == "3"
+    assert any(error.startswith("MemoryError no memory for ") and "packed" in error for error in errors)

@@ -48,11 +48,16 @@ impl NodePacker {
     /// Appends one node to `out`.
     pub fn encode(&mut self, out: &mut Vec<u8>, block: &Block, salt: u32, number: u32) -> Result<()> {
         let raw = encode_raw(block)?;
-        let packed = self.zstd.as_mut().and_then(|zstd| zstd.compress(&raw).ok());
-        let (codec, body) = match &packed {
-            Some(packed) if packed.len() < raw.len() => (CODEC_ZSTD, packed),
-            _ => (CODEC_PLAIN, &raw),
-        };
+        let mut packed = Vec::new();
+        if let Some(zstd) = self.zstd.as_mut() {
+            make_room(&mut packed, zstd::zstd_safe::compress_bound(raw.len()), "a node that is packed")?;
+            if zstd.compress_to_buffer(&raw, &mut packed).is_err() {
+                packed.clear();
+            }
+        }
+        let (codec, body) =
+            if packed.is_empty() || packed.len() >= raw.len() { (CODEC_PLAIN, &raw) } else { (CODEC_ZSTD, &packed) };
+        make_room(out, NODE_HEAD_BYTES + body.len(), "packed nodes")?;
         let start = out.len();
         put_u32(out, salt);
         put_u32(out, number);
@@ -75,7 +80,8 @@ fn encode_raw(block: &Block) -> Result<Vec<u8>> {
     if steps.clone().any(|(before, id)| id <= before) {
         return Err(Error::Invalid("the IDs of a node must rise"));
     }
-    let mut raw = Vec::with_capacity(block.memory_bytes());
+    let mut raw = Vec::new();
+    make_room(&mut raw, block.memory_bytes(), "a node")?;
     put_id(&mut raw, first);
     put_narrow(&mut raw, &steps.clone().map(|(before, id)| id.ms - before.ms).collect::<Vec<_>>());
     let seqs = steps.map(|(before, id)| if id.ms == before.ms { id.seq - before.seq - 1 } else { id.seq });
