@@ -265,3 +265,16 @@ def test_where_a_log_may_grow_no_further_the_stream_goes_on_in_another_file(tmp_
     assert diskstream.verify(tmp_path / "store").problems == []
     with diskstream.open(tmp_path / "store") as store:
         assert [entry.id for entry in store.stream("x").range()][1:] == added
+
+
+def test_a_write_that_fails_is_told_by_the_file_that_it_was_to(tmp_path: Path) -> None:
+    """It was told by the segment that was the active one as the stream was opened: sealed, and gone, by now."""
+    store = diskstream.open(tmp_path / "store", **{**SMALL, "fsync": "always"})
+    stream = store.stream("x")
+    stream.add({"n": 1})
+    stream.seal()
+    stream.add({"n": 2})
+    with no_file_larger_than(4096), pytest.raises(StorageError, match=r"could not write .*/x/00000002\.log: File too"):
+        stream.add({"n": 3})
+    with pytest.raises(diskstream.PoisonedError):
+        store.close()

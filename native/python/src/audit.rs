@@ -191,7 +191,7 @@ impl Log {
             (Arc::clone(&active.map), Begin::of(&active.tail, Some(self.visible_end(&active))))
         };
         let known = || Names::of(&self.lock().tail.state.groups);
-        py.detach(|| AuditLog::of(map, self.path.clone(), begin, known))
+        py.detach(|| AuditLog::of(map, self.path(), begin, known))
     }
 }
 

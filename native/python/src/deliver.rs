@@ -128,7 +128,7 @@ impl Log {
         if state.active.last < start {
             return Ok(Some(found));
         }
-        let fail = |error| errors::core(py, &self.path, error);
+        let fail = |error| errors::core(py, &self.path(), error);
         let (stop, map) = (self.visible_end(&active), active.map.bytes());
         let meta = Arc::new(state.active.clone());
         let mut recent = self.recent.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -195,7 +195,7 @@ impl Log {
                 limit: MAX_PENDING,
                 found: state.groups.pending() + count as u64,
             };
-            return Err(errors::core(py, &self.path, error));
+            return Err(errors::core(py, &self.path(), error));
         }
         let Some(it) = state.groups.by_number.get(&group) else { return Ok(Err(reason::MOVED)) };
         if !noack && !asked && given.iter().any(|(_, ids)| ids.iter().any(|id| it.is_unknown(*id))) {

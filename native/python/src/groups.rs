@@ -151,12 +151,12 @@ impl Log {
             let mut settings: Option<Settings> = None;
             let mut named = Vec::new();
             for record in &records {
-                let op = op_of(&active.tail.state.groups, &self.path, record)?;
+                let op = op_of(&active.tail.state.groups, &active.file.path, record)?;
                 if let Op::Setting { name, value } = &op {
                     // A frame that cannot be applied must not be written.
                     let settings = settings.get_or_insert_with(|| active.tail.state.settings.clone());
-                    settings.check(name, value).map_err(|error| errors::core(py, &self.path, error))?;
-                    settings.set(name, value).map_err(|error| errors::core(py, &self.path, error))?;
+                    settings.check(name, value).map_err(|error| errors::core(py, &self.path(), error))?;
+                    settings.set(name, value).map_err(|error| errors::core(py, &self.path(), error))?;
                 }
                 named.append(&mut op.entries());
                 op.put(&mut payload);

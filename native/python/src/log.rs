@@ -1,7 +1,7 @@
 //! `Log`: the active segment of a stream, as one process sees it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use diskstream_core::error::Error;
@@ -26,7 +26,8 @@ use crate::segments::RowSegment;
 #[pyclass(frozen, module = "diskstream._native")]
 pub struct Log {
     pub(crate) page: Arc<Page>,
-    pub(crate) path: String,
+    /// Of the segment that it is in, for errors.
+    path: RwLock<String>,
     pub(crate) active: Mutex<Active>,
     pub(crate) always: bool,
     pub(crate) segment_bytes: u64,
@@ -60,10 +61,18 @@ impl Log {
         Writer { page: &self.page, always: self.always, segment_bytes: self.segment_bytes }
     }
 
+    pub(crate) fn path(&self) -> String {
+        self.path.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     pub(crate) fn error(&self, py: Python<'_>, error: Failure) -> PyErr {
+        self.error_at(py, &self.path(), error)
+    }
+
+    fn error_at(&self, py: Python<'_>, path: &str, error: Failure) -> PyErr {
         match error {
             Failure::Closed if self.page.is_left() => errors::forked(py),
-            error => failure(py, &self.path, error),
+            error => failure(py, path, error),
         }
     }
 
@@ -175,7 +184,7 @@ impl Log {
         let page = Arc::clone(&ctl.page);
         Ok(Log {
             page,
-            path,
+            path: RwLock::new(path),
             active: Mutex::new(active),
             always,
             segment_bytes,
@@ -329,10 +338,11 @@ impl Log {
     fn advance(&self, py: Python<'_>, file: &Bound<'_, PyAny>) -> PyResult<Option<RowSegment>> {
         let (native, target) = target_of(file)?;
         let inner = Arc::clone(&native.get().inner);
+        let path = inner.path.clone();
         if self.always {
             inner.only_pwrite();
         }
-        let map = inner.refresh().map_err(|error| self.error(py, error))?;
+        let map = inner.refresh().map_err(|error| self.error_at(py, &path, error))?;
         let left = py
             .detach(|| -> Result<Option<RowSegment>, Failure> {
                 let mut next = Tail::begin(map.bytes())?;
@@ -371,7 +381,8 @@ impl Log {
                 self.note_version(&active);
                 Ok(adjacent.then(|| RowSegment::of(old, old_map, self.text)))
             })
-            .map_err(|error| self.error(py, error))?;
+            .map_err(|error| self.error_at(py, &path, error))?;
+        *self.path.write().unwrap_or_else(PoisonError::into_inner) = path;
         Ok(left)
     }
 
@@ -390,7 +401,7 @@ impl Log {
         let map = Arc::clone(&active.map);
         let header = map.bytes().get(..HEADER_BYTES as usize).unwrap_or(&[]);
         let frontier =
-            Frontier::read(header, active.tail.header.salt).map_err(|error| errors::core(py, &self.path, error))?;
+            Frontier::read(header, active.tail.header.salt).map_err(|error| errors::core(py, &self.path(), error))?;
         active.tail.frontier = frontier;
         Ok((frontier.frontier_ms, frontier.floor_ms))
     }

@@ -130,7 +130,7 @@ impl Log {
     pub(crate) fn append_frame(&self, py: Python<'_>, kind: Kind, payload: &[u8], now_ms: u64) -> PyResult<u8> {
         if payload.len() > MAX_PAYLOAD_BYTES {
             let (limit, found) = (MAX_PAYLOAD_BYTES as u64, payload.len() as u64);
-            return Err(errors::core(py, &self.path, Error::Limit { what: "a change", limit, found }));
+            return Err(errors::core(py, &self.path(), Error::Limit { what: "a change", limit, found }));
         }
         let _under_way = UnderWay::begin(&self.under_way);
         if self.closed.load(Ordering::SeqCst) {
@@ -263,7 +263,7 @@ impl Log {
         let mut encoder = ENCODER.take();
         encoder.clear();
         let packed = crate::args::fields(&mut encoder, fields)
-            .and_then(|()| encoder.end(Step::Next).map_err(|error| errors::core(py, &self.path, error)));
+            .and_then(|()| encoder.end(Step::Next).map_err(|error| errors::core(py, &self.path(), error)));
         let appended = packed.and_then(|()| {
             let now_ms = now.unwrap_or_else(now_ms);
             let batch = Batch { choice, rows: 1, payload: encoder.payload(), message, commit: None, now_ms };

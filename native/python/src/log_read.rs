@@ -49,7 +49,7 @@ impl Log {
         };
         let block = py
             .detach(|| index.read(map.bytes(), position, stop, max_entries, max_bytes))
-            .map_err(|error| errors::core(py, &self.path, error))?;
+            .map_err(|error| errors::core(py, &self.path(), error))?;
         if block.is_empty() {
             return Ok((true, None));
         }
@@ -67,7 +67,7 @@ impl Log {
         }
         let stop = if written { active.tail.end } else { self.visible_end(&active) };
         let found = active.tail.index.seek(active.map.bytes(), id, stop);
-        found.map(Some).map_err(|error| errors::core(py, &self.path, error))
+        found.map(Some).map_err(|error| errors::core(py, &self.path(), error))
     }
 
     /// How many entries of the active segment are visible, gone ones included. With `durable`, known to be on disk.
@@ -78,7 +78,7 @@ impl Log {
         if stop >= active.tail.end {
             return Ok(active.tail.index.entries);
         }
-        active.tail.index.entries_before(active.map.bytes(), stop).map_err(|e| errors::core(py, &self.path, e))
+        active.tail.index.entries_before(active.map.bytes(), stop).map_err(|e| errors::core(py, &self.path(), e))
     }
 
     /// The sealed and rolled segments, in order.
@@ -96,7 +96,7 @@ impl Log {
     pub(crate) fn counters(&self, py: Python<'_>) -> PyResult<(u64, EntryId, u64, EntryId)> {
         let active = self.lock_brief(py);
         let stop = self.visible_end(&active);
-        let found = active.tail.counters_at(active.map.bytes(), stop).map_err(|e| errors::core(py, &self.path, e))?;
+        let found = active.tail.counters_at(active.map.bytes(), stop).map_err(|e| errors::core(py, &self.path(), e))?;
         Ok((found.length, EntryId::of(found.last), found.added, EntryId::of(found.max_deleted)))
     }
 

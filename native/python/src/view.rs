@@ -207,7 +207,7 @@ impl Log {
     /// The pending entries of the snapshot: for each group and order its chunks with their keys.
     fn snapshot_view<'py>(&self, py: Python<'py>) -> PyResult<Vec<(u32, usize, Vec<Chunk<'py>>)>> {
         let active = self.lock_brief(py);
-        let fail = |error| errors::core(py, &self.path, error);
+        let fail = |error| errors::core(py, &self.path(), error);
         let mut rows: Vec<(u32, Vec<Pending>)> = Vec::new();
         for (group, chunk) in active.tail.pending(active.map.bytes()).map_err(fail)? {
             let chunk = decode_chunk(chunk, Order::ById).map_err(fail)?;
