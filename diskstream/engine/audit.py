@@ -23,6 +23,7 @@ from diskstream.engine.layouts import AUDIT_HEADER
 from diskstream.engine.looks import named, names_in
 from diskstream.engine.ownership import first_bytes
 from diskstream.engine.segment import SegmentGone
+from diskstream.engine.whereabouts import refuse_elsewhere
 from diskstream.errors import CorruptionError, DiskFullError, DiskstreamError, NewerFormatError
 
 if TYPE_CHECKING:
@@ -167,6 +168,8 @@ def rows(log: "StreamLog", start_ms: int, end_ms: int) -> Iterator[list[AuditRow
         numbers = _numbers(log.directory)
     finally:
         log.refresh()  # deleted or renamed meanwhile: nothing is there, or what is another stream's
+        if not log.read_only:
+            refuse_elsewhere(log.directory, log.page, "read")  # or moved by hand
     for number in numbers:
         if first <= number < active.number:
             log.refresh()  # closed or moved meanwhile?

@@ -105,8 +105,7 @@ class StreamLog:
             self.pending = StreamPending(self, view or open_view(directory.parent.parent / "view"))
             undo.pop_all()
         if not read_only:
-            ctl = self.ctl  # not through `self`, which would be a cycle
-            self._whereabouts.leave_to(lambda: bool(ctl.flags & FLAG_MOVED))
+            self._whereabouts.leave_to(self.page)
         self.first_seen: tuple[int, EntryID] | None = None  # the first live ID, as of a version: see reader.first_id
         self.marked_lsn = self._reserved_lsn = self.native.tail[2]
 

@@ -7,12 +7,9 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from diskstream._native import EntryID, RowSegment, SealedSegment, SegmentView, segment_at
-from diskstream.engine import names
 from diskstream.engine.log import StreamLog
 from diskstream.engine.segment import SegmentGone
-from diskstream.errors import CorruptionError
 from diskstream.ids import MAX_ID, MIN_ID
-from diskstream.plurals import number_of
 
 __all__ = ["all_listed", "count_from", "id_at", "id_further", "listed", "live_from", "opened", "position_of"]
 
@@ -130,10 +127,7 @@ def opened(log: StreamLog, view: SegmentView) -> SealedSegment | RowSegment:
     try:
         return log.segments.get(view)  # sealed between two looks?
     except SegmentGone:
-        path = names.segment_path(log.directory, view.number, view.generation)
-        raise CorruptionError(
-            str(path), "sealed segment", 0, f"a file with {number_of(view.entries, 'entry')}", "no file"
-        ) from None
+        log.segments.refuse_missing(view)
 
 
 def _is_listed(log: StreamLog, view: SegmentView) -> bool:

@@ -15,12 +15,9 @@ from diskstream._native import (
     SegmentView,
     segment_at,
 )
-from diskstream.engine import names
 from diskstream.engine.log import StreamLog
 from diskstream.engine.positions import id_at
 from diskstream.engine.segment import FEWEST_ROWS, ROWS_AT_ONCE, SegmentGone, at_once
-from diskstream.errors import CorruptionError
-from diskstream.plurals import number_of
 
 __all__ = [
     "blocks",
@@ -55,11 +52,6 @@ _LOCATED_AT_ONCE = 256  # rows of a row file: IDs that are asked for together st
 
 class _Stale(Exception):  # noqa: N818  # not an error: the segments have changed, begin again from where we are
     """The list of segments changed under a reader."""
-
-
-def _missing(log: StreamLog, view: SegmentView) -> CorruptionError:
-    path = names.segment_path(log.directory, view.number, view.generation)
-    return CorruptionError(str(path), "sealed segment", 0, f"a file with {number_of(view.entries, 'entry')}", "no file")
 
 
 def blocks(
@@ -189,7 +181,7 @@ def _explain_gone(log: StreamLog, view: SegmentView) -> None:
         try:
             log.segments.get(view)  # sealed while we looked for its log file?
         except SegmentGone:
-            raise _missing(log, view) from None
+            log.segments.refuse_missing(view)
     raise _Stale
 
 
@@ -407,7 +399,7 @@ def position_in(log: StreamLog, view: SegmentView, entry_id: EntryID, rows: int 
     try:
         return log.segments.position_of(view, entry_id, rows)
     except SegmentGone:
-        raise _missing(log, view) from None
+        log.segments.refuse_missing(view)
 
 
 def locate(log: StreamLog, ids: list[EntryID]) -> list[tuple[EntryID, int, int]]:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import NoReturn
 
 from diskstream._native import (
     Block,
@@ -271,6 +272,18 @@ class Segments:
             with self._asked():
                 found = self._open_segment(view)
         return found
+
+    def refuse_missing(self, view: SegmentView) -> NoReturn:
+        """For a segment that is listed and has no file.
+
+        Raises:
+            CorruptionError: it is lost.
+            StreamMoved, StorageError: the whole directory is elsewhere.
+        """
+        path = names.segment_path(self._directory, view.number, view.generation)
+        with self._asked():
+            entries = f"a file with {number_of(view.entries, 'entry')}"
+            raise CorruptionError(str(path), "sealed segment", 0, entries, "no file")
 
     def _at_hand(self, key: Key, view: SegmentView) -> SealedSegment | None:
         """Most segments are a sealed file and nothing else. All that runs here runs for the first time in many a

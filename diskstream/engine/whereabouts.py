@@ -3,14 +3,14 @@
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from diskstream.engine.descriptors import opened
 from diskstream.engine.files import wrapped
 from diskstream.engine.looks import status
 from diskstream.engine.moved import StreamMoved
-from diskstream.engine.page import Page
+from diskstream.engine.page import FLAG_MOVED, Page
 from diskstream.errors import CorruptionError, StorageError
 
 __all__ = ["StreamMoved", "Whereabouts", "changed_ns", "refuse_elsewhere"]
@@ -18,7 +18,7 @@ __all__ = ["StreamMoved", "Whereabouts", "changed_ns", "refuse_elsewhere"]
 _GONE = "it was removed or moved while it was open, and another one may be there now; open the store where it is now"
 
 
-def refuse_elsewhere(directory: Path, page: Page) -> None:
+def refuse_elsewhere(directory: Path, page: Page, action: str = "change") -> None:
     """Makes sure that what is made, named or removed by a path is so in the directory that was opened.
 
     Somebody may have moved the store by hand, and made another one in its place. What is open goes on, wherever it is;
@@ -28,7 +28,7 @@ def refuse_elsewhere(directory: Path, page: Page) -> None:
         StorageError: it is not, or nobody can say.
     """
     if page.is_elsewhere():
-        raise StorageError(str(directory), "change", errno.ENOENT, _GONE)
+        raise StorageError(str(directory), action, errno.ENOENT, _GONE)
 
 
 def changed_ns(directory: Path, fd: int) -> int:
@@ -76,7 +76,7 @@ class Whereabouts:
     def __init__(self, directory: Path, *, is_reader: bool) -> None:
         self._directory = directory
         self._is_reader = is_reader  # nothing in the directory is changed by it
-        self._is_told: Callable[[], bool] | None = None
+        self._page: Page | None = None
         try:
             with wrapped(directory, "open"):
                 self._opened = _Descriptor(directory)
@@ -90,8 +90,8 @@ class Whereabouts:
         Raises:
             StreamMoved: another directory is of its name now, or none.
         """
-        if self._is_told is not None:
-            if self._is_told():
+        if self._page is not None:
+            if self._page.ctl.flags & FLAG_MOVED:
                 raise StreamMoved
             return
         try:
@@ -107,20 +107,23 @@ class Whereabouts:
 
         Raises:
             StreamMoved: it did; or, for a reader, it changed since it was opened: it may have gone and come back.
+            StorageError: somebody moved it by hand, under who has it open.
         """
         try:
             yield
         except (FileNotFoundError, CorruptionError) as error:
             self.check()
+            if self._page is not None:
+                refuse_elsewhere(self._directory, self._page, "read")
             fd = -1 if self._opened is None else self._opened.fd
             has_changed = self._is_reader and changed_ns(self._directory, fd) != self._held.st_ctime_ns
             if has_changed and isinstance(error, FileNotFoundError):
                 raise StreamMoved from None
             raise
 
-    def leave_to(self, is_told: Callable[[], bool]) -> None:
+    def leave_to(self, page: Page) -> None:
         """Lets go of the directory: from now on the shared page says whether the stream was moved."""
-        self._is_told = is_told
+        self._page = page
         self.close()
 
     def close(self) -> None:

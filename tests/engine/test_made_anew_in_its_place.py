@@ -102,3 +102,20 @@ def test_one_that_is_back_goes_on(tmp_path: Path, no_keepers: None) -> None:
         rolls(store)
         assert len(list(store.stream("x").range())) == before + _COUNT
         assert store.verify().problems == []
+
+
+@pytest.mark.parametrize("is_made_anew", [False, True], ids=["nothing there", "another there"])
+def test_what_cannot_be_read_there_any_more_is_not_called_damaged(
+    tmp_path: Path, no_keepers: None, is_made_anew: bool
+) -> None:
+    """Whoever is on call would have repaired a sound store."""
+    with diskstream.open(tmp_path / "store", **SMALL) as moved:
+        fill(moved, "moved")
+        (tmp_path / "store").rename(tmp_path / "aside")
+        if is_made_anew:
+            with diskstream.open(tmp_path / "store", **SMALL) as made:
+                fill(made, "made")
+        stream = moved.stream("x")
+        for read in (lambda: list(stream.range()), lambda: list(stream.splits()), lambda: list(stream.audit())):
+            with pytest.raises(StorageError, match="removed or moved while it was open"):
+                read()
