@@ -2,9 +2,11 @@
 
 import ast
 import re
+import subprocess
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from shutil import which
 
 import pytest
 
@@ -14,6 +16,9 @@ MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 70
 # A name that says nothing about its contents collects everything.
 FORBIDDEN_STEMS = {"common", "helpers", "misc", "util", "utils"}
+
+# What stands beside the folders of the code. What a program leaves where it runs (dump.rdb) came in unseen, twice.
+ROOT_FILES = {".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "pyproject.toml"}
 
 # The layers, and which of them each may import: the arrows of CONTRIBUTING.md. A module of diskstream/ that is not
 # named here belongs to "streams". The folders beside diskstream/ are layers of their own.
@@ -108,6 +113,17 @@ def test_names_of_files_say_something() -> None:
         for path in PYTHON_FILES + RUST_FILES
         if {path.stem, path.parent.name} & FORBIDDEN_STEMS
     )
+
+
+@pytest.mark.skipif(
+    which("git") is None or not (ROOT / ".git").exists(), reason="only git says which files are the project's"
+)
+def test_nothing_that_a_program_left_behind_is_part_of_the_project() -> None:
+    list_files = ["git", "-c", "safe.directory=*", "ls-files"]  # also of a checkout that is another user's
+    listed = subprocess.run(list_files, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    tracked = {path for path in listed.splitlines() if "/" not in path}
+    assert_none(f"{name}: what is it for? ROOT_FILES has what may stand here" for name in sorted(tracked - ROOT_FILES))
+    assert_none(f"{name}: it is in ROOT_FILES, and not there" for name in sorted(ROOT_FILES - tracked))
 
 
 # --- which way the arrows point ---------------------------------------------------------------------------------------
