@@ -215,7 +215,7 @@ def test_a_loop_that_was_closed_over_adds_is_kept_by_nobody(tmp_path: Path, begu
             loop.run_forever()
         loop.close()
         threads.shutdown()
-        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # asyncio's own
         gone = weakref.ref(loop)
         del loop, task
         gc.collect()

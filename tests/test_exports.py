@@ -52,7 +52,7 @@ print(repair.__module__, verify(sys.argv[1]).ok, Repair.__name__, diskstream.__v
 def test_what_is_loaded_on_demand_is_named_like_everything_else() -> None:
     assert set(diskstream.__all__) <= set(dir(diskstream))
     with pytest.raises(AttributeError, match="module 'diskstream' has no attribute 'repare'"):
-        _ = diskstream.repare  # type: ignore[attr-defined]
+        _ = diskstream.repare  # type: ignore[attr-defined]  # misspelt
 
 
 IMPORT_BARE = """

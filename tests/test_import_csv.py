@@ -20,7 +20,7 @@ def read(
 
 
 def values(content: bytes, **options: bytes) -> list[list[bytes]]:
-    rows = read(content, **options)  # type: ignore[arg-type]
+    rows = read(content, **options)  # type: ignore[arg-type]  # one of its options, of its kind
     assert all(isinstance(row, Row) for row in rows), rows
     return [[value for _, value in row.pairs] for row in rows if isinstance(row, Row)]
 
@@ -134,5 +134,5 @@ TABLES = st.integers(1, 4).flatmap(
 def test_what_the_standard_library_writes_is_read_back_to_the_byte(table: list[list[str]], quoting: int) -> None:
     header = [f"c{number}" for number in range(len(table[0]) if table else 1)]
     text = io.StringIO(newline="")
-    csv.writer(text, quoting=quoting).writerows([header, *table])  # type: ignore[arg-type]
+    csv.writer(text, quoting=quoting).writerows([header, *table])  # type: ignore[arg-type]  # a plain number, of those it knows
     assert values(text.getvalue().encode()) == [[value.encode() for value in row] for row in table]

@@ -204,7 +204,7 @@ def test_killed_at_any_moment_nothing_is_lost_or_doubled(tmp_path: Path) -> None
     command = [sys.executable, "-m", "diskstream", "import", *words]
     for wanted in (1, 4_000, 9_000):
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
-            wait_for(tmp_path / "store", wanted, lambda process=process: process.poll() is None)  # type: ignore[misc]
+            wait_for(tmp_path / "store", wanted, lambda process=process: process.poll() is None)  # type: ignore[misc]  # bound now
             process.send_signal(signal.SIGKILL)
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     assert [value for _, value in entries(tmp_path / "store")] == [b"v%d" % at for at in range(60_000)]

@@ -10,7 +10,7 @@ from diskstream.ingest.times import TimeParser, parse_timezone
 
 
 def utc(*parts: int) -> int:
-    return round(datetime(*parts, tzinfo=UTC).timestamp() * 1000)  # type: ignore[misc,arg-type]
+    return round(datetime(*parts, tzinfo=UTC).timestamp() * 1000)  # type: ignore[misc,arg-type]  # year, month, day and so on
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ class Gateway:
             ready.register(server, selectors.EVENT_READ, client)
             while True:
                 for key, _ in ready.select():
-                    data = key.fileobj.recv(1 << 16)  # type: ignore[union-attr]
+                    data = key.fileobj.recv(1 << 16)  # type: ignore[union-attr]  # sockets are registered, nothing else
                     if not data:
                         return
                     key.data.sendall(data)

@@ -392,7 +392,7 @@ def test_a_server_that_goes_away_ends_it_and_a_second_run_finishes(world: World,
             assert away.source("s") == {}
             assert away.copy("s") == made
     finally:
-        _stop(again)  # type: ignore[arg-type]
+        _stop(again)  # type: ignore[arg-type]  # its output is bytes, and not read
 
 
 def _answers(client: redis.Redis) -> bool:

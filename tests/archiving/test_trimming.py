@@ -110,7 +110,7 @@ def trimmed_by_hand(world: World, upto: str, **options: object) -> trimming.Trim
         lease = Lease(server, store_uuid(world.directory))
         return trim_source(
             *(server, lease, store.stream("s")),
-            **{"behind": MIN_ID, "upto": EntryID(upto), "least_added": None, "unacknowledged": False, **options},  # type: ignore[arg-type]
+            **{"behind": MIN_ID, "upto": EntryID(upto), "least_added": None, "unacknowledged": False, **options},  # type: ignore[arg-type]  # one of its options, of its kind
         )
 
 

@@ -55,7 +55,7 @@ def test_rot_of_what_is_shared_is_found_and_goes_no_further(
     def read(path: Path, *rest: object) -> Copied:
         if path == bad and not is_readable:
             raise StorageError(str(path), "read", errno.EIO, "Input/output error")
-        return digest_file(path, *rest)  # type: ignore[arg-type]
+        return digest_file(path, *rest)  # type: ignore[arg-type]  # handed on as it came
 
     monkeypatch.setattr("diskstream.backups.sharing.digest_file", read)
     later(monkeypatch, 31)

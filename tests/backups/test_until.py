@@ -94,8 +94,8 @@ def test_within_a_batch_its_first_entries_are_there(tmp_path: Path) -> None:
     before = next(each for each in moments if each[0] == EntryID(35, 0))
     rows, state = seen_at(restored(tmp_path, EntryID(36, 1), "cut"))[b"x"]
     assert [row[0] for row in rows] == [row[0] for row in before[1]] + [EntryID(36, 0), EntryID(36, 1)]
-    assert state.entries_added == before[2].entries_added + 2  # type: ignore[attr-defined]
-    assert state.groups == before[2].groups  # type: ignore[attr-defined]
+    assert state.entries_added == before[2].entries_added + 2  # type: ignore[attr-defined]  # what `seen_at` kept of it
+    assert state.groups == before[2].groups  # type: ignore[attr-defined]  # what `seen_at` kept of it
 
 
 def test_before_the_first_entry_there_is_none(tmp_path: Path) -> None:

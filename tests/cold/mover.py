@@ -24,19 +24,19 @@ class Counted(Files):
             os.kill(os.getpid(), signal.SIGKILL)
             threading.Event().wait()
 
-    def create(self, path):  # type: ignore[no-untyped-def]
+    def create(self, path):  # type: ignore[no-untyped-def]  # as the base class has it
         self._count()
         return super().create(path)
 
-    def rename(self, source, target):  # type: ignore[no-untyped-def]
+    def rename(self, source, target):  # type: ignore[no-untyped-def]  # as the base class has it
         self._count()
         super().rename(source, target)
 
-    def unlink(self, path):  # type: ignore[no-untyped-def]
+    def unlink(self, path):  # type: ignore[no-untyped-def]  # as the base class has it
         self._count()
         super().unlink(path)
 
-    def sync_dir(self, path):  # type: ignore[no-untyped-def]
+    def sync_dir(self, path):  # type: ignore[no-untyped-def]  # as the base class has it
         self._count()
         super().sync_dir(path)
 
@@ -50,7 +50,7 @@ def work(path: str, place: str, last: int, back: bool) -> None:
         stream = store.stream("x")
         stream.info()
         files.__class__ = Counted  # from here on
-        files.left = last  # type: ignore[attr-defined]
+        files.left = last  # type: ignore[attr-defined]  # it is one by now
         if back:
             bring_back(stream)
         else:

@@ -432,7 +432,7 @@ def test_a_cache_that_no_later_opening_finds_goes_with_its_own(
     (folder / "fetched.seg").write_bytes(b"much")
     child = os.fork()
     if not child:
-        cache = None  # type: ignore[assignment]
+        cache = None  # type: ignore[assignment]  # dropped, as a child that ends does
         gc.collect()
         os._exit(0)
     os.waitpid(child, 0)

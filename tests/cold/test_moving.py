@@ -2,6 +2,7 @@
 
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -82,13 +83,15 @@ def test_opening_finds_nothing_to_say_of_stubs_and_asks_no_storage(
         ({"keep_bytes": 0}, lambda last: last == ENTRIES),
     ],
 )
-def test_rules_say_what_goes(stream: Stream, folder_place: str, rule: dict[str, int], stays: object) -> None:
+def test_rules_say_what_goes(
+    stream: Stream, folder_place: str, rule: dict[str, int], stays: Callable[[int], bool]
+) -> None:
     from diskstream.cold_segments import segments_of
 
     before = rows(stream)
-    move_out(stream, folder_place, **rule)  # type: ignore[arg-type]
+    move_out(stream, folder_place, **rule)  # type: ignore[arg-type]  # one of its options, of its kind
     for each in segments_of(stream):
-        assert (each.where == "here") == stays(each.last.ms), each  # type: ignore[operator]
+        assert (each.where == "here") == stays(each.last.ms), each
     assert rows(stream) == before
 
 

@@ -129,7 +129,7 @@ def test_it_is_for_rules_that_move(stream: Stream, folder_place: str) -> None:
     with pytest.raises(ArgumentError, match="say where to"):
         stream.set_retention(max_entries=5, on_trim=True)
     with pytest.raises(ArgumentTypeError, match="on_trim is a bool"):
-        stream.set_retention(to=folder_place, on_trim=1)  # type: ignore[arg-type]
+        stream.set_retention(to=folder_place, on_trim=1)  # type: ignore[arg-type]  # refused: of a wrong kind
     with pytest.raises(ArgumentError, match="give one of"):
         stream.set_retention(to=folder_place)
     assert stream.set_retention(to=folder_place, on_trim=True) == stream.retention

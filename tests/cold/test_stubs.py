@@ -49,7 +49,7 @@ def test_every_flipped_byte_of_a_stub_is_an_error(stream: Stream, folder_place: 
 def forged(stream: Stream, **changes: object) -> None:
     stub = cold.read(stub_path(stream))
     assert stub is not None
-    found = dataclasses.replace(stub, **changes)  # type: ignore[arg-type]
+    found = dataclasses.replace(stub, **changes)  # type: ignore[arg-type]  # a field of it, of its kind
     stub_path(stream).write_bytes(found.packed())
 
 

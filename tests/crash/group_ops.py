@@ -294,9 +294,9 @@ def claim(w: Workload) -> None:
             "last_id": None if how.last_id is None else _text(how.last_id),
         }
         if how.just_id:
-            found = call.member.claim_ids(*texts, **options)  # type: ignore[arg-type]
+            found = call.member.claim_ids(*texts, **options)  # type: ignore[arg-type]  # one of its options, of its kind
         else:
-            found = [entry.id for entry in call.member.claim(*texts, **options)]  # type: ignore[arg-type]
+            found = [entry.id for entry in call.member.claim(*texts, **options)]  # type: ignore[arg-type]  # one of its options, of its kind
         assert [as_id(entry_id) for entry_id in found] == given, f"claimed {found}, foretold {given}"
 
     call.change(f"claim {ids} {how}", [call.joined(), call.noted(), Grouped(change)], act)

@@ -39,7 +39,9 @@ class State:
     def with_added(self, ids: Sequence[ID], rows: Sequence[Pairs]) -> "State":
         """With further entries."""
         assert len(ids) == len(rows), (ids, len(rows))
-        assert all(low < high for low, high in zip((self.last, *ids), ids)), f"IDs rise: {self.last}, then {ids}"  # noqa: B905
+        assert all(low < high for low, high in zip((self.last, *ids), ids, strict=False)), (
+            f"IDs rise: {self.last}, then {ids}"
+        )
         entries = (*self.entries, *zip(ids, rows, strict=True))
         return replace(self, entries=entries, last=ids[-1], added=self.added + len(ids))
 

@@ -79,12 +79,12 @@ def _append(w: Workload, name: bytes, rows: Sequence[Pairs], ids: Sequence[ID] |
         options = {"durable": durable, **_trimming(trim)}
         if single:
             given = within or ("*" if ids is None else _text(ids[0]))
-            added = stream.add(rows[0], given, **options)  # type: ignore[call-overload]
+            added = stream.add(rows[0], given, **options)  # type: ignore[call-overload]  # one of its options, of its kind
             assert added is not None
             got = [as_id(added)]
         else:
             texts = None if ids is None else [_text(entry_id) for entry_id in ids]
-            many = stream.add_many(rows, ids=texts, **options)  # type: ignore[call-overload]
+            many = stream.add_many(rows, ids=texts, **options)  # type: ignore[call-overload]  # one of its options, of its kind
             got = [as_id(entry_id) for entry_id in many]
         if trim is None:
             return [got]
@@ -147,7 +147,7 @@ def trim(w: Workload) -> None:
         return
     stream = w.store.stream(name)
     w.note(f"trim {name[:9]!r} {wanted}")
-    w.change(name, [wanted], lambda: [stream.trim(**_trimming(wanted))])  # type: ignore[arg-type]
+    w.change(name, [wanted], lambda: [stream.trim(**_trimming(wanted))])  # type: ignore[arg-type]  # one of its options, of its kind
 
 
 def set_id(w: Workload) -> None:

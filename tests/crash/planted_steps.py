@@ -81,7 +81,7 @@ def torn_tail_left(patch: pytest.MonkeyPatch) -> None:
     whole = torn.settle_tail
 
     def settle_tail(directory: Path, files: Files, file: LogFileLike, native: object) -> object:
-        return whole(directory, files, _Uncut(file), native)  # type: ignore[arg-type]
+        return whole(directory, files, _Uncut(file), native)  # type: ignore[arg-type]  # a stand-in that cuts nothing
 
     patch.setattr(recovery, "settle_tail", settle_tail)
 
@@ -108,7 +108,7 @@ def truncation_not_durable(patch: pytest.MonkeyPatch) -> None:
     def recover(*given: object, **named: object) -> object:
         recovering.add(get_ident())
         try:
-            return whole(*given, **named)  # type: ignore[arg-type]
+            return whole(*given, **named)  # type: ignore[arg-type]  # handed on as it came
         finally:
             recovering.discard(get_ident())
 
@@ -125,7 +125,7 @@ def page_believed(patch: pytest.MonkeyPatch) -> None:
     whole = Page.__init__
 
     def init(page: Page, *given: object, **named: object) -> None:
-        whole(page, *given, **named)  # type: ignore[arg-type]
+        whole(page, *given, **named)  # type: ignore[arg-type]  # handed on as it came
         page.same_boot = True
 
     patch.setattr(Page, "__init__", init)

@@ -35,7 +35,7 @@ def prepare(scene: Scene, root: Path) -> None:
 
 def _drain(scene: Scene, root: Path, store: Store, journal: Journal) -> None:
     """What is left is given to one that is not killed, until nothing is."""
-    part = Part(scene, root, "last", 0, store, journal, None)  # type: ignore[arg-type]
+    part = Part(scene, root, "last", 0, store, journal, None)  # type: ignore[arg-type]  # no chance here
     for name, groups in GROUPS.items():
         for group in groups:
             whole = store.stream(name).group(group, create=False)

@@ -128,7 +128,7 @@ class _Supervisor:
 def supervise(root: str, seed: int, scene: dict[str, object]) -> None:
     """Runs a scene to its end."""
     faulthandler.cancel_dump_traceback_later()
-    supervisor = _Supervisor(Scene(**scene), Path(root))  # type: ignore[arg-type]
+    supervisor = _Supervisor(Scene(**scene), Path(root))  # type: ignore[arg-type]  # came as JSON
     try:
         supervisor.run()
     finally:

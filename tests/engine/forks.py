@@ -161,7 +161,7 @@ def fork_among_threads(path: str, fsync: str) -> None:
         threads = [threading.Thread(target=busy, args=(f"thread {number}",)) for number in range(3)]
         for thread in threads:
             thread.start()
-        codes = [ended(forked(lambda turn=turn: add(store, f"fork {turn}", 3))) for turn in range(8)]  # type: ignore[misc]
+        codes = [ended(forked(lambda turn=turn: add(store, f"fork {turn}", 3))) for turn in range(8)]  # type: ignore[misc]  # bound now
         stop.set()
         for thread in threads:
             thread.join()
@@ -348,7 +348,7 @@ class ForkingOnce:
             if self._after:
                 os.read(self._gate[0], 1)
             for error in (StreamMoved, ForkedError):
-                error.__new__ = self._made  # type: ignore[method-assign,assignment]
+                error.__new__ = self._made  # type: ignore[method-assign,assignment]  # of this child alone
         elif not self._after:
             os.read(self._gate[0], 1)
 

@@ -69,7 +69,7 @@ def counted(stream: Stream, look: Callable[[StreamLog], Any]) -> Any:
             log.roll()
             real.add({"n": "next"}, EntryID(1000, 0))
 
-        log.native = Meanwhile(real, "visible_entries", roll)  # type: ignore[assignment]
+        log.native = Meanwhile(real, "visible_entries", roll)  # type: ignore[assignment]  # a stand-in
         try:
             return look(log)
         finally:
@@ -192,7 +192,7 @@ def test_an_older_list_that_another_thread_puts_back_is_not_the_one_that_is_give
             segments.get(view)
         seal.compact(log)
 
-        class Kept(set):  # type: ignore[type-arg]
+        class Kept(set):  # type: ignore[type-arg]  # only its length is asked for
             """Its length is asked for between the list's being put there and its being given."""
 
             def __len__(self) -> int:

@@ -65,9 +65,9 @@ STALE_USES: dict[str, Callable[[Store, Stream], object]] = {
 
 
 ADDS: dict[str, Callable[[Stream], object]] = {
-    "add": lambda stream: stream.add(zip(["n"], ["late"], strict=True)),  # type: ignore[call-overload]
-    "add, with an ID": lambda stream: stream.add(iter([("n", "late")]), f"{2**60}-0"),  # type: ignore[call-overload]
-    "add_many": lambda stream: stream.add_many([iter([("n", "late")])]),  # type: ignore[list-item]
+    "add": lambda stream: stream.add(zip(["n"], ["late"], strict=True)),  # type: ignore[call-overload]  # iterators are taken, and used up
+    "add, with an ID": lambda stream: stream.add(iter([("n", "late")]), f"{2**60}-0"),  # type: ignore[call-overload]  # iterators are taken, and used up
+    "add_many": lambda stream: stream.add_many([iter([("n", "late")])]),  # type: ignore[list-item]  # iterators are taken, and used up
 }
 
 

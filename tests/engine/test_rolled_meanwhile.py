@@ -55,7 +55,7 @@ def looked(stream: diskstream.Stream, look: Callable[[StreamLog], Any]) -> Any:
 
     def on(log: StreamLog) -> Any:
         real = log.segments
-        log.segments = Rolling(real, "views", lambda: rolled(stream), before=False)  # type: ignore[assignment]
+        log.segments = Rolling(real, "views", lambda: rolled(stream), before=False)  # type: ignore[assignment]  # a stand-in
         try:
             return look(log)
         finally:
@@ -88,7 +88,7 @@ def test_a_range_backwards_looks_at_no_other_segment_s_deleted_entries(stream: d
 
     def look(log: StreamLog) -> int:
         real = log.native
-        log.native = Rolling(real, "active_view", roll, before=True)  # type: ignore[assignment]
+        log.native = Rolling(real, "active_view", roll, before=True)  # type: ignore[assignment]  # a stand-in
         try:
             return sum(block.row_count for block in reader.blocks(log, BEGIN, END, reverse=True))
         finally:

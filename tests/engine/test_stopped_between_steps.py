@@ -162,7 +162,7 @@ def test_an_interrupt_behind_the_word_that_a_stream_moves_takes_it_back(tmp_path
         store.stream("x").add({"n": "1"})
         log = log_of(store)
         ctl = log.ctl
-        log.ctl = Interrupting(ctl)  # type: ignore[assignment]
+        log.ctl = Interrupting(ctl)  # type: ignore[assignment]  # a stand-in
         with pytest.raises(KeyboardInterrupt):
             store.delete("x")
         log.ctl = ctl

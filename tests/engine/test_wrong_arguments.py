@@ -21,7 +21,7 @@ def test_a_link_to_nothing_or_to_itself_is_no_place_for_a_store(tmp_path: Path, 
 
 def test_a_path_is_text(tmp_path: Path) -> None:
     with pytest.raises(ArgumentTypeError, match="not int"):
-        diskstream.open(5)  # type: ignore[arg-type]
+        diskstream.open(5)  # type: ignore[arg-type]  # refused: of a wrong kind
 
 
 @pytest.mark.parametrize("fsync", ["interval=" + "9" * 5000, "interval=٣", "interval=5\n", "interval=", "interval=-1"])
@@ -50,6 +50,6 @@ def test_a_pattern_is_text_or_bytes_as_a_name_is(tmp_path: Path) -> None:
         assert store.streams("a*") == store.streams(b"a\xff") == store.streams("a\udcff") == [b"a\xff"]
         assert store.streams("") == []
         with pytest.raises(ArgumentTypeError):
-            store.streams(5)  # type: ignore[arg-type]
+            store.streams(5)  # type: ignore[arg-type]  # refused: of a wrong kind
         with pytest.raises(ArgumentError):
             store.streams("\ud800")

@@ -310,7 +310,7 @@ def end_without_closing(path: str) -> None:
 
 def in_child_of_multiprocessing(method: str, work: Callable[..., object], *arguments: object) -> None:
     """Does a work in another process, which ends as those of multiprocessing do."""
-    process = multiprocessing.get_context(method).Process(target=work, args=arguments)  # type: ignore[attr-defined]
+    process = multiprocessing.get_context(method).Process(target=work, args=arguments)  # type: ignore[attr-defined]  # each kind of context has one
     process.start()
     process.join()
 

@@ -72,14 +72,14 @@ def test_what_is_no_id(world: World, what: str) -> None:
     for given in MALFORMED:
         if given is None and what in ("last_id", "trim"):
             continue  # where it says that there is none
-        check(world, lambda w, given=given: WITH_ID[what](w, given), InvalidIDError, INVALID_ID)  # type: ignore[misc]
+        check(world, lambda w, given=given: WITH_ID[what](w, given), InvalidIDError, INVALID_ID)  # type: ignore[misc]  # bound now
 
 
 @pytest.mark.parametrize("what", list(WITH_ID))
 def test_signs_where_they_mean_nothing(world: World, what: str) -> None:
     for sign in ("$", "-", "+", ">"):
         if sign not in SIGNS.get(what, ()):
-            check(world, lambda w, sign=sign: WITH_ID[what](w, sign), InvalidIDError, INVALID_ID)  # type: ignore[misc]
+            check(world, lambda w, sign=sign: WITH_ID[what](w, sign), InvalidIDError, INVALID_ID)  # type: ignore[misc]  # bound now
     if what not in EXCLUSIVE:
         check(world, lambda w: WITH_ID[what](w, "(1-0"), InvalidIDError, INVALID_ID)
 
@@ -209,7 +209,7 @@ WITH_NUMBER: dict[str, tuple[Callable[[World, Any], Any], str]] = {
 def test_what_is_no_number(world: World, what: str) -> None:
     call, words = WITH_NUMBER[what]
     for number in ("1", 1.0, True, b"1", [1]):
-        check(world, lambda w, number=number: call(w, number), ArgumentTypeError, words)  # type: ignore[misc]
+        check(world, lambda w, number=number: call(w, number), ArgumentTypeError, words)  # type: ignore[misc]  # bound now
 
 
 @pytest.mark.parametrize("what", list(WITH_NUMBER))

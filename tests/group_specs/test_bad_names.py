@@ -70,7 +70,7 @@ WITH_NAME: dict[str, Callable[[World, Any], Any]] = {
 @pytest.mark.parametrize("what", list(WITH_NAME))
 def test_names_that_are_too_long(world: World, what: str) -> None:
     for name in ("n" * (MAX_NAME_BYTES + 1), b"\xff" * (MAX_NAME_BYTES + 1), "ö" * (MAX_NAME_BYTES // 2 + 1)):
-        check(world, lambda w, name=name: WITH_NAME[what](w, name), LimitError, str(MAX_NAME_BYTES))  # type: ignore[misc]
+        check(world, lambda w, name=name: WITH_NAME[what](w, name), LimitError, str(MAX_NAME_BYTES))  # type: ignore[misc]  # bound now
 
 
 @pytest.mark.parametrize("what", list(WITH_NAME))
@@ -79,7 +79,7 @@ def test_names_of_the_wrong_type(world: World, what: str) -> None:
     if what not in ("pending_range", "producer", "message"):  # where None says that there is none
         wrong.append(None)
     for name in wrong:
-        check(world, lambda w, name=name: WITH_NAME[what](w, name), ArgumentTypeError, "str or bytes")  # type: ignore[misc]
+        check(world, lambda w, name=name: WITH_NAME[what](w, name), ArgumentTypeError, "str or bytes")  # type: ignore[misc]  # bound now
 
 
 @pytest.mark.parametrize("what", list(WITH_NAME))

@@ -105,7 +105,7 @@ def test_an_append_that_fails_is_not_remembered(orders: Stream) -> None:
     orders.add({"n": 0})
     for broken in ({}, {"n": object()}, [("a",)]):
         with pytest.raises(ArgumentError):
-            orders.add(broken, producer="shop", message_id="m1")  # type: ignore[arg-type]
+            orders.add(broken, producer="shop", message_id="m1")  # type: ignore[arg-type]  # refused: of a wrong kind
     assert tracked(orders) == (0, 0, 0, 0)
     orders.add({"n": 1}, producer="shop", message_id="m1")
     assert len(orders) == 2
@@ -152,9 +152,9 @@ def test_a_value_is_the_same_as_what_is_stored_of_it(orders: Stream, value: Any)
 def test_fields_that_can_be_read_only_once(orders: Stream) -> None:
     """`add` takes any iterator of pairs."""
     pairs = [("a", "1"), ("b", "2")]
-    orders.add(iter(pairs))  # type: ignore[call-overload]
-    orders.add(iter(pairs), producer="shop")  # type: ignore[call-overload]
-    orders.add(iter(pairs), producer="shop")  # type: ignore[call-overload]
+    orders.add(iter(pairs))  # type: ignore[call-overload]  # iterators are taken, and used up
+    orders.add(iter(pairs), producer="shop")  # type: ignore[call-overload]  # iterators are taken, and used up
+    orders.add(iter(pairs), producer="shop")  # type: ignore[call-overload]  # iterators are taken, and used up
     assert [entry.pairs for entry in orders] == [[(b"a", b"1"), (b"b", b"2")]] * 2
 
 

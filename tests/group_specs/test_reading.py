@@ -225,7 +225,7 @@ def test_a_history_that_is_asked_for_is_there_even_when_empty(three: Store) -> N
 def test_limits_over_all_streams_are_used_up_in_their_order(
     three: Store, limits: dict[str, int], expected: dict[bytes, list[str]]
 ) -> None:
-    found = three.read_group("g", "alice", {"b": ">", "a": ">", "c": ">"}, **limits)  # type: ignore[arg-type]
+    found = three.read_group("g", "alice", {"b": ">", "a": ">", "c": ">"}, **limits)  # type: ignore[arg-type]  # one of its options, of its kind
     assert shown(found) == expected
     pending = {stream.name: list(owners(stream.group("g"))) for stream in three}
     assert {name: entries for name, entries in pending.items() if entries} == expected

@@ -95,7 +95,7 @@ def test_who_waits_for_a_group_that_is_made_anew_waits_in_the_new_ones_queue(
     stream: Stream, group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It stood in the queue of the old one, and nobody woke it: it came by each fifth of a second."""
-    ctl = stream._store._log(b"s", create=False).ctl  # type: ignore[union-attr]
+    ctl = stream._store._log(b"s", create=False).ctl  # type: ignore[union-attr]  # it is there
     promised: list[int] = []
 
     def made_anew(*_words: object) -> None:
@@ -103,7 +103,7 @@ def test_who_waits_for_a_group_that_is_made_anew_waits_in_the_new_ones_queue(
         stream.create_group("g", "$")
 
     def then_one_comes(*_words: object) -> None:
-        number = stream._store._log(b"s", create=False).native.group_number(b"g")  # type: ignore[union-attr]
+        number = stream._store._log(b"s", create=False).native.group_number(b"g")  # type: ignore[union-attr]  # it is there
         stream.add({"n": 6}, "6-0")  # which wakes, and promises it to, the first one in the queue of its group
         promised.append(ctl.promised(number or 0))
 

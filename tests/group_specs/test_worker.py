@@ -231,7 +231,7 @@ def test_a_loop_that_goes_on_is_still_ended_behind_one_that_was_left(group: Grou
     bob = group.consumer("bob")
     first, second = (iter(each.entries(count=1, signals=(signal.SIGUSR1,))) for each in (alice, bob))
     assert [str(next(first).id), str(next(second).id)] == ["1-0", "2-0"]
-    first.close()  # type: ignore[attr-defined]
+    first.close()  # type: ignore[attr-defined]  # a generator, as it is now
     assert str(next(second).id) == "3-0"
     signal.raise_signal(signal.SIGUSR1)
     assert next(second, None) is None
@@ -246,7 +246,7 @@ def test_a_loop_that_another_thread_leaves_leaves_no_signal_unheard(alice: Consu
         loop = alice.entries(signals=NUMBERS)
         next(iter(loop))
         with pytest.raises(ValueError, match="main thread"):
-            Background(loop.close).result()  # type: ignore[attr-defined]
+            Background(loop.close).result()  # type: ignore[attr-defined]  # a generator, as it is now
         for each in NUMBERS:
             signal.raise_signal(each)
         assert heard == list(NUMBERS)
@@ -318,7 +318,7 @@ def test_workers_share_what_a_writer_adds_over_rolls_and_seals(tmp_path: Path, p
             for entry in workers[number].entries(ack=True, count=7):
                 done[number].append(entry.id.ms)
 
-        working = [Background(lambda number=number: work(number)) for number in range(3)]  # type: ignore[misc]
+        working = [Background(lambda number=number: work(number)) for number in range(3)]  # type: ignore[misc]  # bound now
         for number in range(1, 801):
             stream.add({"n": number, "pad": "." * 50}, (number, 0))
             if number % 300 == 0:

@@ -72,8 +72,10 @@ class Group:
 
     def by_time(self) -> list[tuple[ID, Pending]]:
         """As CLAIM takes them: what is nobody's, first refused first; then what was delivered longest ago."""
-        key = lambda item: (item[1].owner is not None, item[1].refused, item[1].time, item[0])  # noqa: E731
-        return sorted(self.pending.items(), key=key)
+        return sorted(
+            self.pending.items(),
+            key=lambda item: (item[1].owner is not None, item[1].refused, item[1].time, item[0]),
+        )
 
     def give(self, id: ID, name: bytes, now: int, time: int | None = None) -> Pending:
         """Delivers or claims: the entry is with that consumer now."""

@@ -147,13 +147,13 @@ def test_a_backlog_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
         blocks, locate = reader.blocks, reader.locate
 
         def counted(*arguments: object, **named: object) -> object:
-            for block in blocks(*arguments, **named):  # type: ignore[arg-type]
+            for block in blocks(*arguments, **named):  # type: ignore[arg-type]  # handed on as it came
                 seen.append(len(block.entries()))
                 yield block
 
         def located(log: object, ids: list[EntryID]) -> object:
             seen.append(len(ids))
-            return locate(log, ids)  # type: ignore[arg-type]
+            return locate(log, ids)  # type: ignore[arg-type]  # handed on as it came
 
         monkeypatch.setattr(reader, "blocks", counted)
         monkeypatch.setattr(reader, "locate", located)
@@ -179,7 +179,7 @@ def test_who_trims_as_he_adds_looks_at_little_more_than_goes(tmp_path: Path, mon
         blocks = reader.blocks
 
         def counted(*arguments: object, **named: object) -> object:
-            for block in blocks(*arguments, **named):  # type: ignore[arg-type]
+            for block in blocks(*arguments, **named):  # type: ignore[arg-type]  # handed on as it came
                 seen.append(block.row_count)
                 yield block
 

@@ -113,7 +113,7 @@ def die_behind_the_view(path: str) -> None:
         _stop("behind")
         return done
 
-    View.write = write_and_stop  # type: ignore[assignment,method-assign]
+    View.write = write_and_stop  # type: ignore[assignment,method-assign]  # of this process, which dies
     _group(path).consumer("dead").read(count=5)
 
 

@@ -66,7 +66,7 @@ def flip(path: Path, offset: int) -> None:
 
 def repair(path: Path, **more: object) -> Repair:
     """The report on the one stream; that on the store itself must have nothing to say."""
-    reports = list(diskstream.repair(path, **more))  # type: ignore[arg-type]
+    reports = list(diskstream.repair(path, **more))  # type: ignore[arg-type]  # one of its options, of its kind
     assert [report.stream for report in reports] == [b"s"]
     assert not reports[0].failed
     return reports[0]

@@ -179,7 +179,7 @@ def test_of_segments_that_are_missing_at_the_end_nobody_can_tell_how_far_they_we
     change(tmp_path, lambda stream: stream.add({"n": "1"}, "1-1"))
     shutil.copy(folder / "00000001.log", tmp_path / "first")
     for number in (2, 3):
-        change(tmp_path, lambda stream, number=number: stream.add({"n": "more"}, EntryID(number, 1)))  # type: ignore[misc]
+        change(tmp_path, lambda stream, number=number: stream.add({"n": "more"}, EntryID(number, 1)))  # type: ignore[misc]  # bound now
         change(tmp_path, lambda stream: stream.group("g", start="0").consumer("c").read(), lambda stream: stream.seal())
     for path in folder.iterdir():
         if path.suffix not in {"", ".audit"}:

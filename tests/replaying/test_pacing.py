@@ -84,4 +84,4 @@ NO_PACES = [
 @pytest.mark.parametrize("options", NO_PACES)
 def test_what_makes_no_sense_is_refused(options: dict[str, float]) -> None:
     with pytest.raises(ArgumentError, match=r"from 0\.000001 on"):
-        Pacer(**options)  # type: ignore[arg-type]
+        Pacer(**options)  # type: ignore[arg-type]  # one of its options, of its kind

@@ -51,7 +51,7 @@ def test_wrong_data_is_condemned(victim: subjects.SmallStore, monkeypatch: pytes
     read = Stream.range
 
     def other(self: Stream, *words: object) -> object:
-        entries = list(read(self, *words))  # type: ignore[arg-type]
+        entries = list(read(self, *words))  # type: ignore[arg-type]  # handed on as it came
         return iter([*entries[:2], entries[1], *entries[3:]])
 
     monkeypatch.setattr(Stream, "range", other)
@@ -101,7 +101,7 @@ def test_a_dead_interpreter_is_a_violation_and_names_its_damage(monkeypatch: pyt
         lines = [["in", "/place"], ["next", 7, "flipped bits", "store: byte 9 flipped"]]
         said = "".join(json.dumps(line) + "\n" for line in lines)
         program = f"import os, sys; sys.stdout.write({said!r}); sys.stdout.flush(); os.abort()"
-        return start([sys.executable, "-c", program], **options)  # type: ignore[call-overload]
+        return start([sys.executable, "-c", program], **options)  # type: ignore[call-overload]  # handed on as it came
 
     monkeypatch.setattr(subprocess, "Popen", deadly)
     report = rot.run(Budget(1, 0.1))

@@ -39,7 +39,7 @@ def few_descriptors(path: str) -> None:
         spare = [taken.enter_context(open(os.devnull)) for _ in range(40)]  # noqa: PTH123  # no path of ours
         with contextlib.suppress(OSError):
             while True:
-                taken.enter_context(open(os.devnull))  # noqa: PTH123
+                taken.enter_context(open(os.devnull))  # noqa: PTH123  # no path of ours
         for each in spare:
             each.close()
         say(server.port)

@@ -173,7 +173,7 @@ def test_a_wait_on_many_keys_is_looked_at_once(tmp_path: Path, monkeypatch: pyte
 
     def counted(waiter: Waiter, changed: object = None) -> object:
         looks.append(waiter)
-        return look(waiter, changed)  # type: ignore[arg-type]
+        return look(waiter, changed)  # type: ignore[arg-type]  # handed on as it came
 
     monkeypatch.setattr(Waiter, "look", counted)
     keys = [f"k{n}" for n in range(300)]

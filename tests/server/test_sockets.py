@@ -75,7 +75,7 @@ def test_who_does_not_read_gets_all_of_it_later(tmp_path: Path) -> None:
     value = "x" * (700 << 10)
     with Turns(tmp_path / "s", 2) as turns:
         for connection in turns.connections:
-            connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # type: ignore[union-attr]
+            connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # type: ignore[union-attr]  # it has one while it is open
         turns.turn([packed("XADD", "s", "1-1", "f", value)])
         while turns.heard[0] != b"$3\r\n1-1\r\n":  # it comes in pieces
             turns.turn()

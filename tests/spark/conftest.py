@@ -34,9 +34,9 @@ def _functions_travel_by_value(request: pytest.FixtureRequest) -> Iterator[None]
         return
     from pyspark import cloudpickle
 
-    cloudpickle.register_pickle_by_value(request.module)  # type: ignore[no-untyped-call]
+    cloudpickle.register_pickle_by_value(request.module)  # type: ignore[no-untyped-call]  # pyspark's copy is untyped
     yield
-    cloudpickle.unregister_pickle_by_value(request.module)  # type: ignore[no-untyped-call]
+    cloudpickle.unregister_pickle_by_value(request.module)  # type: ignore[no-untyped-call]  # pyspark's copy is untyped
 
 
 @pytest.fixture(scope="package")

@@ -91,7 +91,7 @@ def test_a_read_is_exact_though_an_executor_is_killed(cluster: Cluster, path: Pa
             room = tmp_path / f"room-{kill}"
             room.mkdir()
             driver.tell(str(room))
-            driver.until(lambda room=room: len(list(room.iterdir())) == WORKERS)  # type: ignore[misc]
+            driver.until(lambda room=room: len(list(room.iterdir())) == WORKERS)  # type: ignore[misc]  # bound now
             if kill:
                 with diskstream.open(path) as store:  # what is trimmed while a task is tried again is in the lease
                     store.stream("x").trim(maxlen=10)

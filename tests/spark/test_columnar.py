@@ -101,7 +101,7 @@ def test_batches_lie_in_memory_that_the_jvm_has_mapped(by_columns: "SparkSession
     """As long as a task reads, and no longer; nothing is left where the task and its worker met."""
     with small_store(tmp_path / "s") as store:
         store.stream("x").add_many([{"text": f"{n:0500}"} for n in range(20_000)])  # more than what sockets hold
-    jvm = by_columns._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
+    jvm = by_columns._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]  # it has a JVM
     shared = "memfd:diskstream-columns"
 
     def mapped(batches):  # type: ignore[no-untyped-def]  # unpickled where names of types are none
@@ -187,7 +187,7 @@ def test_a_session_on_a_server_is_left_as_it_is() -> None:
     class Connected:
         version = "4.3.0"
 
-    assert not scan_by_columns(Connected())  # type: ignore[arg-type]
+    assert not scan_by_columns(Connected())  # type: ignore[arg-type]  # a stand-in
 
 
 # --- the jar ----------------------------------------------------------------------------------------------------------

@@ -22,12 +22,12 @@ from tests.engine.stand_ins import unlisted
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark.sql.types")
 
-from diskstream.spark import commit as commits  # noqa: E402  # after what it needs
-from diskstream.spark.commit import JOB, Manifest, commit, finish_left  # noqa: E402
-from diskstream.spark.rows import Target  # noqa: E402
-from diskstream.spark.staging import discard, sweep  # noqa: E402
-from diskstream.spark.writers import EntriesStreamWriter, EntriesWriter  # noqa: E402
-from tests.spark.staged_rows import (  # noqa: E402
+from diskstream.spark import commit as commits
+from diskstream.spark.commit import JOB, Manifest, commit, finish_left
+from diskstream.spark.rows import Target
+from diskstream.spark.staging import discard, sweep
+from diskstream.spark.writers import EntriesStreamWriter, EntriesWriter
+from tests.spark.staged_rows import (
     GIVEN,
     LONG,
     SMALL,

@@ -14,17 +14,17 @@ from diskstream import Store
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark.sql.types")
 
-from diskstream.options import streams_within_descriptors  # noqa: E402
-from diskstream.spark import planning, staged_reading  # noqa: E402  # after what it needs
-from diskstream.spark.commit import Manifest, commit  # noqa: E402
-from diskstream.spark.options import ReadOptions  # noqa: E402
-from diskstream.spark.planning import plan_entries  # noqa: E402
-from diskstream.spark.rows import Target  # noqa: E402
-from diskstream.spark.staged_file import PackedFile  # noqa: E402
-from diskstream.spark.staging import stage  # noqa: E402
-from diskstream.spark.writers import EntriesWriter  # noqa: E402
-from tests.spark.staged_rows import LONG, TEXT, options, schema  # noqa: E402
-from tests.spark.test_stream_units import Query  # noqa: E402
+from diskstream.options import streams_within_descriptors
+from diskstream.spark import planning, staged_reading
+from diskstream.spark.commit import Manifest, commit
+from diskstream.spark.options import ReadOptions
+from diskstream.spark.planning import plan_entries
+from diskstream.spark.rows import Target
+from diskstream.spark.staged_file import PackedFile
+from diskstream.spark.staging import stage
+from diskstream.spark.writers import EntriesWriter
+from tests.spark.staged_rows import LONG, TEXT, options, schema
+from tests.spark.test_stream_units import Query
 
 NAMES = [f"s{number}" for number in range(6)]
 COLUMNS = schema(stream=TEXT, id_ms=LONG, id_seq=LONG, n=LONG)

@@ -5,7 +5,7 @@ import pytest
 pa = pytest.importorskip("pyarrow", reason="pip install 'diskstream[archive]'")
 pytest.importorskip("pyspark", reason="pip install 'diskstream[spark]'")
 
-from diskstream.spark.jobs.names_among import NamesAmong  # noqa: E402  # after what it needs
+from diskstream.spark.jobs.names_among import NamesAmong
 
 
 def test_they_are_the_same_names() -> None:

@@ -14,11 +14,11 @@ from diskstream import ArgumentError, DiskFullError, Store
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark.sql.types")
 
-from diskstream.checked_json import checked, with_check  # noqa: E402  # after what it needs
-from diskstream.spark.commit import Manifest, finish_left  # noqa: E402
-from diskstream.spark.jobs.rollup_stream import write_batch  # noqa: E402
-from diskstream.spark.writers import EntriesStreamWriter, EntriesWriter, Staged  # noqa: E402
-from tests.spark.staged_rows import LONG, SMALL, TEXT, committed, left, numbers, options, schema, staged  # noqa: E402
+from diskstream.checked_json import checked, with_check
+from diskstream.spark.commit import Manifest, finish_left
+from diskstream.spark.jobs.rollup_stream import write_batch
+from diskstream.spark.writers import EntriesStreamWriter, EntriesWriter, Staged
+from tests.spark.staged_rows import LONG, SMALL, TEXT, committed, left, numbers, options, schema, staged
 
 
 @pytest.fixture

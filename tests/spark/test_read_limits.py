@@ -8,7 +8,7 @@ from diskstream import Store
 
 streaming = pytest.importorskip("pyspark.sql.streaming.datasource")
 
-from tests.spark.test_stream_units import Query, at, fill  # noqa: E402  # after what it needs
+from tests.spark.test_stream_units import Query, at, fill
 
 
 @pytest.mark.parametrize(

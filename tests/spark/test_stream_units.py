@@ -17,11 +17,11 @@ from diskstream import ArgumentError, DataLossError, EntryID, NoSuchStreamError,
 types = pytest.importorskip("pyspark.sql.types")
 streaming = pytest.importorskip("pyspark.sql.streaming.datasource")
 
-from diskstream.spark import offsets  # noqa: E402  # after what it needs
-from diskstream.spark.acknowledge import Follower  # noqa: E402
-from diskstream.spark.kept_stores import STORES  # noqa: E402
-from diskstream.spark.options import ReadOptions  # noqa: E402
-from diskstream.spark.stream_reader import EntriesStreamReader  # noqa: E402
+from diskstream.spark import offsets
+from diskstream.spark.acknowledge import Follower
+from diskstream.spark.kept_stores import STORES
+from diskstream.spark.options import ReadOptions
+from diskstream.spark.stream_reader import EntriesStreamReader
 
 SCHEMA = types.StructType([types.StructField("stream", types.StringType()), types.StructField("n", types.LongType())])
 Offset = dict[str, str]

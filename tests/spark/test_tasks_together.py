@@ -9,7 +9,7 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
-from diskstream.spark.jobs.run import run_tasks, together  # noqa: E402  # after what it needs
+from diskstream.spark.jobs.run import run_tasks, together
 
 MB = 1 << 20
 

@@ -12,11 +12,11 @@ from diskstream import ArgumentError
 pa = pytest.importorskip("pyarrow")
 types = pytest.importorskip("pyspark.sql.types")
 
-from diskstream.spark.options import ReadOptions  # noqa: E402  # after what it needs
-from diskstream.spark.rows import Target, by_stream  # noqa: E402
-from diskstream.spark.schemas import default_schema  # noqa: E402
-from diskstream.spark.writers import EntriesWriter  # noqa: E402
-from tests.spark.staged_rows import LONG, TEXT, options, schema  # noqa: E402
+from diskstream.spark.options import ReadOptions
+from diskstream.spark.rows import Target, by_stream
+from diskstream.spark.schemas import default_schema
+from diskstream.spark.writers import EntriesWriter
+from tests.spark.staged_rows import LONG, TEXT, options, schema
 
 CORRUPT = types.ArrayType(schema(name=types.BinaryType(), value=types.BinaryType()))
 BINARY, TIME, DOUBLE = types.BinaryType(), types.TimestampType(), types.DoubleType()

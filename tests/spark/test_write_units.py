@@ -16,12 +16,12 @@ from diskstream import ArgumentError, DiskFullError, LimitError, NotAStoreError
 pa = pytest.importorskip("pyarrow")
 types = pytest.importorskip("pyspark.sql.types")
 
-from diskstream.spark import merging, staging  # noqa: E402  # after what it needs
-from diskstream.spark.commit import Manifest  # noqa: E402
-from diskstream.spark.rows import Target, by_stream  # noqa: E402
-from diskstream.spark.staging import stage, sweep  # noqa: E402
-from diskstream.spark.writers import EntriesStreamWriter, EntriesWriter  # noqa: E402
-from tests.spark.staged_rows import (  # noqa: E402
+from diskstream.spark import merging, staging
+from diskstream.spark.commit import Manifest
+from diskstream.spark.rows import Target, by_stream
+from diskstream.spark.staging import stage, sweep
+from diskstream.spark.writers import EntriesStreamWriter, EntriesWriter
+from tests.spark.staged_rows import (
     GIVEN,
     LONG,
     SMALL,

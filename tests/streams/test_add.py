@@ -147,7 +147,7 @@ def test_a_stream_is_made_with_its_first_entry_unless_told_not_to(store: Store, 
 FAILING: dict[str, tuple[type[DiskstreamError], Callable[[Stream], object]]] = {
     "zero": (ZeroIDError, lambda stream: stream.add({"a": 1}, "0-0")),
     "no fields": (ArgumentError, lambda stream: stream.add({})),
-    "odd pairs": (ArgumentError, lambda stream: stream.add([("a",)])),  # type: ignore[list-item]
+    "odd pairs": (ArgumentError, lambda stream: stream.add([("a",)])),  # type: ignore[list-item]  # refused: of a wrong kind
     "wrong type": (ArgumentError, lambda stream: stream.add({"a": None})),
     "too large": (LimitError, lambda stream: stream.add({"a": bytes(33 << 20)})),
     "no ID": (InvalidIDError, lambda stream: stream.add({"a": 1}, "x")),

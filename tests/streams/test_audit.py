@@ -150,9 +150,9 @@ def test_a_span_of_time_is_cut_out_of_all_of_it(tmp_path: Path) -> None:
         assert {it.time_ms for it in everything} == set(range(100, 900, 100))
         for wrong in (-1, "now", 1.5, True):
             with pytest.raises(ArgumentError):
-                stream.audit(wrong)  # type: ignore[arg-type]
+                stream.audit(wrong)  # type: ignore[arg-type]  # refused: of a wrong kind
             with pytest.raises(ArgumentError):
-                stream.audit_table(end_ms=wrong)  # type: ignore[arg-type]
+                stream.audit_table(end_ms=wrong)  # type: ignore[arg-type]  # refused: of a wrong kind
 
 
 def test_the_table_holds_the_same_as_the_records(layered: Store) -> None:

@@ -181,13 +181,13 @@ def test_a_backup_that_never_saw_all_streams_at_once_is_none(tmp_path: Path, mon
     with diskstream.open(tmp_path / "s") as store:
         for name in ("stay", "a"):
             store.stream(name).add({"n": name})
-    names, real = ["a", "b"], making.pin  # type: ignore[attr-defined]
+    names, real = ["a", "b"], making.pin  # type: ignore[attr-defined]  # what it imports itself
 
     def busy(*words: object, **named: object) -> object:
         with diskstream.open(tmp_path / "s") as store:
             store.rename(*names)
         names.reverse()
-        return real(*words, **named)  # type: ignore[arg-type]
+        return real(*words, **named)  # type: ignore[arg-type]  # handed on as it came
 
     with monkeypatch.context() as patched:
         patched.setattr(making, "pin", busy)

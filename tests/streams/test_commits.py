@@ -161,7 +161,7 @@ def test_a_commit_that_cannot_be_is_refused_where_it_is_made(values: Any, error:
 def test_the_name_of_a_writer_is_checked_where_it_is_looked_up(stream: Stream) -> None:
     for bad in ("job", b"", b"w" * 4097):
         with pytest.raises(ArgumentError):
-            stream.committed(bad)  # type: ignore[arg-type]
+            stream.committed(bad)  # type: ignore[arg-type]  # refused: of a wrong kind
 
 
 def test_the_greatest_numbers_and_the_longest_name_come_back(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_it_is_frozen(entry: Entry) -> None:
         with pytest.raises(AttributeError):
             setattr(entry, name, 5)
     with pytest.raises(TypeError):
-        entry["name"] = b"5"  # type: ignore[index]
+        entry["name"] = b"5"  # type: ignore[index]  # refused: it is frozen
     with pytest.raises(TypeError):
         Entry()
     entry.fields.clear()

@@ -77,7 +77,7 @@ def test_it_is_equal_to_nothing_but_an_id_and_ordered_with_nothing_else() -> Non
     assert made != "5-3"
     assert made != (5, 3)
     with pytest.raises(TypeError):
-        assert made < "6-0"  # type: ignore[operator]
+        assert made < "6-0"  # type: ignore[operator]  # refused: of a wrong kind
 
 
 NO_IDS = ["", "5-", "-5", "x", "5-x", "5-1-1", "+5", " 5", "5 ", "5_0", "0x5", "5.0", "٣", "\udc80", b"\xff"]
@@ -96,7 +96,7 @@ def test_what_is_no_id_is_refused_in_the_words_of_redis(bad: object) -> None:
 @pytest.mark.parametrize(("ms", "seq"), [(-1, 5), (5, -1), (MAX + 1, 0), (0, MAX + 1), ("5", 3), (1.5, 0), (5, "3")])
 def test_two_numbers_out_of_range_are_no_id(ms: object, seq: object) -> None:
     with pytest.raises(InvalidIDError):
-        EntryID(ms, seq)  # type: ignore[arg-type]
+        EntryID(ms, seq)  # type: ignore[arg-type]  # refused: of a wrong kind
 
 
 def test_a_missing_sequence_is_the_least_at_a_start_and_the_greatest_at_an_end() -> None:

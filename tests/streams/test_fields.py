@@ -110,7 +110,7 @@ def test_an_iterator_of_pairs_is_stored_whole_or_refused_each_time_alike(small: 
     outcomes = set()
     for number in range(300):
         try:
-            stream.add(zip(["n", "pad"], [str(number), "." * 90], strict=True))  # type: ignore[call-overload]
+            stream.add(zip(["n", "pad"], [str(number), "." * 90], strict=True))  # type: ignore[call-overload]  # iterators are taken, and used up
             outcomes.add("stored")
         except ArgumentTypeError:
             outcomes.add("refused")

@@ -49,7 +49,7 @@ def test_of_a_new_entry(store: Store) -> None:
 def test_it_cannot_be_changed(store: Store) -> None:
     store.stream("x").add({"a": 1})
     with pytest.raises(dataclasses.FrozenInstanceError):
-        store.stream("x").info().length = 5  # type: ignore[misc]
+        store.stream("x").info().length = 5  # type: ignore[misc]  # refused: it is frozen
 
 
 def test_its_numbers_follow_what_is_done(small: Store) -> None:

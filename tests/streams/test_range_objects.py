@@ -144,7 +144,7 @@ def test_an_entry_of_a_range_is_an_entry_to_all_that_take_one(long: diskstream.S
     assert type(copy.copy(entry)) is Entry
     assert copy.deepcopy(entry) == kept
     with pytest.raises(AttributeError):
-        entry.id = EntryID(1, 1)  # type: ignore[misc]
+        entry.id = EntryID(1, 1)  # type: ignore[misc]  # refused: it is frozen
     with pytest.raises(KeyError):
         entry["other"]
 

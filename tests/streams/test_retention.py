@@ -180,7 +180,7 @@ def test_limits_of_a_step_are_checked(store: Store) -> None:
     store.stream("x").set_retention(max_entries=5)
     for limit in (0, -1, "5", 2.0, True):
         with pytest.raises(diskstream.ArgumentError):
-            store.stream("x").apply_retention(limit=limit)  # type: ignore[arg-type]
+            store.stream("x").apply_retention(limit=limit)  # type: ignore[arg-type]  # refused: of a wrong kind
 
 
 def test_a_store_open_for_reading_shows_what_would_go_and_changes_nothing(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_a_stream_has_room_for_so_many_settings_and_no_more(store: Store) -> Non
     log = log_of(store)
     for number in range(64):
         with log.locked():
-            log.retry(lambda number=number: log.native.change([("setting", b"%d" % number, b"v")], 1), held=True)  # type: ignore[misc]
+            log.retry(lambda number=number: log.native.change([("setting", b"%d" % number, b"v")], 1), held=True)  # type: ignore[misc]  # bound now
     with pytest.raises(diskstream.LimitError):
         store.stream("x").set_retention(max_entries=5)
     assert store.stream("x").add({"a": 2}) == store.stream("x").last_id(), "the stream is as good as before"

@@ -114,7 +114,7 @@ def test_a_stream_that_is_renamed_and_removed_meanwhile_is_no_failure(tmp_path: 
             fill(store.stream("x"), 60)
             store.stream("x").set_retention(max_entries=7 + turn)
             store.rename("x", "y")
-            until(lambda turn=turn: len(store.stream("y")) == 7 + turn)  # type: ignore[misc]
+            until(lambda turn=turn: len(store.stream("y")) == 7 + turn)  # type: ignore[misc]  # bound now
             assert store.stream("y").info().retention_error is None
             store.delete("y")
 
@@ -237,7 +237,7 @@ def believed_by(store: Store) -> list[int]:
         looked.append(believed(wall_ms, newest))
         return looked[-1]
 
-    store._retainer._clock.believed = noted  # type: ignore[method-assign]
+    store._retainer._clock.believed = noted  # type: ignore[method-assign]  # looked over the shoulder
     return looked
 
 
@@ -291,7 +291,7 @@ def test_a_failure_is_shown_hurts_no_append_and_goes_when_it_is_over(
         hidden = [path.rename(path.with_suffix(".hidden")) for path in sealed]
         log_of(store).segments.cache.drop_owner(log_of(store).segments._owner)
         clock = 10**9
-        store._retainer._clock.believed = lambda *_: clock  # type: ignore[method-assign]
+        store._retainer._clock.believed = lambda *_: clock  # type: ignore[method-assign]  # a stand-in
         within = log_of(store).segments.views()[0].first.ms + 3
         stream.set_retention(max_age_ms=clock - within)  # within a segment, which must be read for it
         until(lambda: error_of(store) is not None)
@@ -352,8 +352,8 @@ class Cold:
 def cold(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cold]:
     """In the place of `diskstream.cold.moving`."""
     stand_in, module = Cold(), ModuleType("moving")
-    module.move_out = stand_in.move_out  # type: ignore[attr-defined]
-    module.check_place = lambda *_: None  # type: ignore[attr-defined]
+    module.move_out = stand_in.move_out  # type: ignore[attr-defined]  # a stand-in
+    module.check_place = lambda *_: None  # type: ignore[attr-defined]  # a stand-in
     monkeypatch.setattr(moving_out, "_MOVER", "stand_in_for_cold_moving")
     monkeypatch.setitem(sys.modules, "stand_in_for_cold_moving", module)
     yield stand_in

@@ -183,6 +183,6 @@ def check_given_again(store: Store) -> None:
     assert ids(stream.range()) == ids(stream.revrange())[::-1] == expected
     assert [entry_id for entry_id in (f"{number}-0" for number in range(14)) if stream.get(entry_id)] == expected
     assert ids(stream.range("8", "11")) == ["8-0"]
-    assert stream.get("8-0")["again"] == b"8"  # type: ignore[index]
+    assert stream.get("8-0")["again"] == b"8"  # type: ignore[index]  # it is there
     assert len(stream) == 9
     assert [f"{ms}-0" for ms in stream.columns().ms.tolist()] == expected
