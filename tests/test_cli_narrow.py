@@ -34,9 +34,11 @@ def path(tmp_path: Path) -> Path:
         (["ls"], [ID, LONG]),
         (["group", "ls"], [ID, LONG]),
         (["group", "info", "s", "g"], [ID]),
+        (["info", LONG], [LONG, ID, f"last entry               {ID}  n=3\n"]),
         (["consumer", "ls", "s", "g"], ["inactive"]),
         (["cold", "ls"], ["2-1", LONG]),
         (["compact"], [LONG]),
+        (["spark", "archive", "--archive", "a", "--dry-run"], [LONG]),
     ],
 )
 @pytest.mark.parametrize("columns", ["20", "80"])

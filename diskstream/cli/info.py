@@ -6,13 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
-from rich.table import Table
-from rich.text import Text
 
 import diskstream
 from diskstream.cli.advice import for_command
 from diskstream.cli.options import directory_option, existing_store, existing_stream, json_option, stream_argument
-from diskstream.cli.output import attributes, console, entry_line, text, write_json
+from diskstream.cli.output import attributes, entry_line, print_facts, text, write_json
 
 
 @click.command("info")
@@ -28,10 +26,7 @@ def command(*, stream: bytes, directory: Path, as_json: bool) -> None:
     if as_json:
         write_json(info)
         return
-    table = Table(show_header=False, box=None, pad_edge=False)
-    for name, value in attributes(info).items():
-        table.add_row(name.replace("_", " "), Text(_shown(value)))
-    console().print(table)
+    print_facts({name.replace("_", " "): _shown(value) for name, value in attributes(info).items()})
 
 
 def _shown(value: object) -> str:

@@ -40,6 +40,12 @@ def print_table(table: Table) -> None:
     Console(width=_WIDEST, highlight=False, markup=False).print(table)
 
 
+def print_facts(facts: Mapping[str, str]) -> None:
+    """A name and what it is in each line, whole and no longer than it is: an entry may be longer than any line."""
+    width = max(map(len, facts), default=0)
+    click.echo("\n".join(f"{name:<{width}}  {fact}" for name, fact in facts.items()))
+
+
 def error_console(file: IO[Any] | None = None) -> Console:
     """Standard error, for messages and progress bars."""
     return Console(file=file, stderr=file is None, highlight=False, markup=False)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from rich.table import Table
-from rich.text import Text
 
 from diskstream.cli.options import (
     directory_option,
@@ -16,7 +14,7 @@ from diskstream.cli.options import (
     json_option,
     stream_argument,
 )
-from diskstream.cli.output import attributes, print_table, text, write_json
+from diskstream.cli.output import attributes, print_facts, text, write_json
 
 
 @click.command("info")
@@ -33,10 +31,7 @@ def command(*, stream: bytes, group: bytes, directory: Path, as_json: bool) -> N
     if as_json:
         write_json(facts)
         return
-    table = Table(show_header=False, box=None, pad_edge=False)
-    for name, value in facts.items():
-        table.add_row(name.replace("_", " "), Text(_shown(name, value)))
-    print_table(table)
+    print_facts({name.replace("_", " "): _shown(name, value) for name, value in facts.items()})
 
 
 def _shown(name: str, value: object) -> str:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from diskstream.cli.moments import check_order
 from diskstream.cli.options import directory_option, json_option
-from diskstream.cli.output import attributes, console, text, write_json
+from diskstream.cli.output import attributes, print_table, text, write_json
 from diskstream.cli.spark.garbage import tell_garbage
 from diskstream.cli.spark.options import (
     archive_option,
@@ -117,7 +117,7 @@ def _show(summary: ArchiveSummary) -> None:
             "nothing" if each.archived_to is None else str(each.archived_to),
             Text(each.note),
         )
-    console().print(table)
+    print_table(table)
     verb = "would be archived" if summary.dry_run else "archived" + (", read back" if summary.verified else "")
     rate = f" in {summary.seconds:.1f} s" if not summary.dry_run else ""
     click.echo(

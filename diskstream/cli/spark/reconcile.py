@@ -11,7 +11,7 @@ from rich.text import Text
 
 from diskstream.cli.moments import check_order
 from diskstream.cli.options import directory_option, json_option
-from diskstream.cli.output import attributes, console, text, write_json
+from diskstream.cli.output import attributes, print_table, text, write_json
 from diskstream.cli.spark.options import (
     archive_option,
     end_option,
@@ -91,7 +91,7 @@ def _show(summary: ReconcileSummary) -> None:
         span = Text(each.note) if each.first is None else Text(f"{each.first} to {each.last}")
         numbers = (f"{number:,}" for number in (each.stored, each.archived, each.archive_only))
         table.add_row(Text(text(each.stream)), span, *numbers)
-    console().print(table)
+    print_table(table)
     if summary.dry_run:
         return
     for found in summary.findings:

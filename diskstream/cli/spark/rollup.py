@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from diskstream.cli.options import as_bytes, directory_option, json_option
-from diskstream.cli.output import console, text, write_json
+from diskstream.cli.output import console, print_table, text, write_json
 from diskstream.cli.spark.options import jobs_or_failure, session_options, started
 from diskstream.cli.spark.times import milliseconds, time_ms
 from diskstream.plurals import number_of, rate_of
@@ -117,7 +117,7 @@ def _preview(found: pa.Table) -> None:
     first = found.slice(0, _PREVIEW)
     for at in range(first.num_rows):
         table.add_row(*(Text(_cell(_of_python(column[at]))) for column in first.columns))
-    console().print(table)
+    print_table(table)
     if found.num_rows > _PREVIEW:
         click.echo(f"and {number_of(found.num_rows - _PREVIEW, 'row')} more: --output keeps them")
 
