@@ -104,6 +104,13 @@ def test_info_tells_what_is_known(run: Run) -> None:
     assert shown["first entry"] == '1-0  t=1  rider=Castilla  note="left, right"'
 
 
+def test_info_does_not_say_that_what_is_on_disk_is_not(run: Run) -> None:
+    """It only looks, and cannot know it: of every entry, those flushed one by one too, it said `durable  no`."""
+    run("add", "road", "a=1", "--fsync", "always")
+    assert json.loads(run("info", "road", "--json").stdout)["durable"] is None
+    assert re.search(r"^durable +unknown$", run("info", "road").stdout, flags=re.MULTILINE)
+
+
 def test_sealing_compacting_and_verifying_keep_what_is_there(run: Run) -> None:
     before = run("range", "race").stdout
     run("seal")

@@ -23,17 +23,16 @@ def command(*, stream: bytes, directory: Path, as_json: bool) -> None:
         info = existing_stream(store, stream).info()
     if info.retention_error is not None:
         info = replace(info, retention_error=for_command(info.retention_error))
+    facts = {**attributes(info), "durable": None}  # who only looks cannot know it: that it is not so was said of all
     if as_json:
-        write_json(info)
+        write_json(facts)
         return
-    print_facts({name.replace("_", " "): _shown(value) for name, value in attributes(info).items()})
+    print_facts({name.replace("_", " "): _shown(name, value) for name, value in facts.items()})
 
 
-def _shown(value: object) -> str:
+def _shown(name: str, value: object) -> str:
     if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
+        return "unknown" if name == "durable" else "none"
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, diskstream.Entry):
