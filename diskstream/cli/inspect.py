@@ -64,6 +64,10 @@ def command(
     file = Path(os.fsdecode(target)) if target is not None and (directory is None or b"/" in target) else None
     if file is None and directory is None:
         raise click.UsageError("name a file, or a store with --dir")
+    if target is None and (parts or entries):
+        raise click.UsageError("--frames, --nodes and --entries want a stream or a file")
+    if each_byte and span is None:
+        raise click.UsageError("--each-byte wants --bytes")
     if file is not None and not file.is_file():
         raise _no_file(file)
     if span is not None:
@@ -132,6 +136,10 @@ def _line(row: Row) -> str:
 
 
 def _value(value: object) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, bytes | str):
         return text(value)
     if isinstance(value, dict):

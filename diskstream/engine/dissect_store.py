@@ -91,7 +91,7 @@ def _view(view: Path) -> Iterator[Row]:
 def dissect_stream(name: bytes, path: Path, options: Options, depth: Depth) -> Iterator[Row]:
     """What a stream consists of: `path` is the store.
 
-    With `depth.parts`, what stands in each of its files follows.
+    With `depth.parts` or `depth.entries`, what stands in each of its files follows.
     """
     folder = replacing.place_of(path / "streams", name)
     yield {"is": "stream", "name": name, "directory": str(folder)}
@@ -111,7 +111,7 @@ def dissect_stream(name: bytes, path: Path, options: Options, depth: Depth) -> I
     for file in sorted(folder.iterdir()):
         if file.is_file():
             yield {"is": "file", "path": str(file), "size_bytes": size_of(file)}
-            if depth.parts and kind_of(file, b"") != "unknown":
+            if (depth.parts or depth.entries) and kind_of(file, b"") != "unknown":
                 yield from dissect_file(file, depth)
     quarantine = folder / "quarantine"
     for file in sorted(quarantine.iterdir()) if quarantine.is_dir() else ():

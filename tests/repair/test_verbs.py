@@ -265,6 +265,25 @@ def test_inspect_shows_frames_and_entries_of_a_log(run: Run, folder: Path) -> No
     assert [row["kind"] for row in rows if row["is"] == "record"][:3] == ["create", "consumer", "deliver"]
 
 
+def test_inspect_shows_the_entries_of_a_stream(run: Run) -> None:
+    """Of a stream --entries was taken, and showed nothing, unless --frames was there too."""
+    rows = objects(run("inspect", "race", "--entries", "--json"))
+    assert [row["id"] for row in rows if row["is"] == "entry"] == [f"{number}-0" for number in range(1, 451)]
+    assert {"create", "consumer", "deliver"} <= {row["kind"] for row in rows if row["is"] == "record"}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("--entries", "--frames, --nodes and --entries want a stream or a file"),
+        ("--nodes", "--frames, --nodes and --entries want a stream or a file"),
+        ("race --each-byte", "--each-byte wants --bytes"),
+    ],
+)
+def test_inspect_passes_over_no_option(run: Run, words: str, told: str) -> None:
+    assert told in run("inspect", *words.split(), code=2).stderr
+
+
 def test_inspect_shows_nodes_index_and_footer_of_a_sealed_segment(run: Run, folder: Path) -> None:
     rows = objects(run("inspect", str(folder / "00000001.seg"), "--nodes", "--entries", "--json"))
     nodes = [row for row in rows if row["is"] == "node"]
