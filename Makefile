@@ -1,4 +1,4 @@
-# Every target does its own set-up, from a clean clone. What is needed beforehand: Python 3.11 or later, a C compiler, Rust.
+# Every target does its own set-up, from a clean clone. What is needed beforehand: Python 3.11 or later, a C compiler, Rust 1.85 or later.
 # Stamp files below .venv/ say what is done, so that nothing is built or installed twice.
 
 PYTHON ?= python3

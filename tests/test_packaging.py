@@ -95,6 +95,13 @@ def test_only_linux_is_claimed() -> None:
     assert claimed == ["Operating System :: POSIX :: Linux"]
 
 
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_the_pages_say_which_rust_is_wanted(page: str) -> None:
+    """It was named without a version: that of many a system is older, and cargo was the first to say so."""
+    wanted = tomllib.loads((ROOT / "native" / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]["package"]
+    assert f"Rust {wanted['rust-version']} or later" in (ROOT / page).read_text(encoding="utf-8")
+
+
 def packages(wanted: Iterable[str | dict[str, str]]) -> set[str]:
     """The names alone, without those of ours and of groups that are included."""
     named = {match[0] for each in wanted if isinstance(each, str) and (match := re.match(r"[\w-]+", each))}
