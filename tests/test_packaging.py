@@ -95,6 +95,14 @@ def test_only_linux_is_claimed() -> None:
     assert claimed == ["Operating System :: POSIX :: Linux"]
 
 
+def test_an_image_is_made_of_the_sources_alone() -> None:
+    """All of a checkout was sent to who builds it: environment, objects and history, 400 MB after a build."""
+    passed_over = (ROOT / "docs" / "Dockerfile.dockerignore").read_text(encoding="utf-8").split("\n")
+    built = (ROOT / ".gitignore").read_text(encoding="utf-8").partition("\n\n")[0].splitlines()[1:]
+    wanted = {("" if line.startswith("/") else "**/") + line.strip("/") for line in built}
+    assert {".git", *wanted} - set(passed_over) == set()
+
+
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
 def test_the_pages_say_which_rust_is_wanted(page: str) -> None:
     """It was named without a version: that of many a system is older, and cargo was the first to say so."""
