@@ -119,7 +119,7 @@ class Store:
         block: float | None = None,
     ) -> dict[bytes, list[Entry]]:
         """Entries behind a position in each of several streams: see `diskstream.Store.read`."""
-        fixed = {as_name(name): self._fix(name, after) for name, after in positions_of(positions)}
+        fixed = {as_name(name): self._fix(name, after) for name, after in positions_of(positions, block)}
         read = functools.partial(self.sync_store.read, count=count, max_count=max_count, max_bytes=max_bytes)
         return await self._readers.read(fixed.keys(), lambda names: read({name: fixed[name] for name in names}), block)
 

@@ -16,7 +16,7 @@ import diskstream
 from diskstream import aio, aio_watching, reading
 from diskstream.aio_readers import Readers
 from diskstream.aio_watching import Waiter, Watching
-from diskstream.errors import ClosedError, DiskstreamError
+from diskstream.errors import ArgumentError, ClosedError, DiskstreamError
 from diskstream.watching import Watch
 from tests.engine.children import child, hear, say
 
@@ -125,6 +125,16 @@ def test_a_store_that_is_open_for_reading_only_is_looked_at_for_a_tenth_of_the_t
             while store._readers._watching is not None and store._readers._watching._patience_s() < 9 * 0.02:
                 await asyncio.wait([read], timeout=0.001)
             read.cancel()
+
+    asyncio.run(run())
+
+
+def test_a_wait_for_ever_for_no_stream_is_refused(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with await aio.open(tmp_path / "s") as store:
+            with pytest.raises(ArgumentError, match="no stream to read, and block=0 waits for ever"):
+                await store.read({}, block=0)
+            assert await store.read({}, block=0.01) == await store.read({}) == {}
 
     asyncio.run(run())
 
