@@ -85,6 +85,16 @@ def test_a_reply_is_of_the_same_kind(tmp_path: Path, theirs: WireClient, line: s
         assert _comparable(line, found) == _comparable(line, theirs.call(*shlex.split(line)))
 
 
+@pytest.mark.parametrize("line", ["CLIENT INFO", "CLIENT LIST"])
+def test_a_client_has_each_field_that_it_has_there(tmp_path: Path, theirs: WireClient, line: str) -> None:
+    """In their order, too: libraries make numbers of fields by their names, and fail where one is missing."""
+    with Keyspace(tmp_path / "data", fsync="os") as keyspace:
+        fields = [field.partition("=")[0] for field in Ours(keyspace).run(line).decode().splitlines()[0].split(" ")]
+        reply = theirs.call(*line.split()).decode().splitlines()[1]
+        wanted = [field.partition("=")[0] for field in reply.split(" ")]
+    assert [field for field in fields if field in wanted] == wanted
+
+
 def test_what_needs_no_socket_reads_them_too() -> None:
     assert parse_all(set_of([b"a"], 3).data) == [b"a"]
     assert parse_all(report_of("a: b\r\n", 3).data) == b"a: b\r\n"
