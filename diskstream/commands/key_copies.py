@@ -138,7 +138,10 @@ def _restore(caller: Caller, words: list[bytes]) -> Reply:
         return _restored(caller, key, (state, entries), expires, replace=replace)
     with keyspace.changing():
         _refuse_taken(caller, key, replace=replace)  # another process may have been faster
-        keyspace.put_values(caller.database, key, kind, values, expires=expires)
+        try:
+            keyspace.put_values(caller.database, key, kind, values, expires=expires, replace=replace)
+        except StreamExistsError as error:
+            raise Failure(_TAKEN) from error
     return OK
 
 

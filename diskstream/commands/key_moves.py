@@ -33,7 +33,7 @@ class MovingKeys:
         def _place_store(self, place: int) -> Store: ...
         def _plain(self, at: Key) -> Stream | None: ...
         def _changed(self, changes: Mapping[Key, Record | None]) -> AbstractContextManager[None]: ...
-        def _put_over(self, at: Key, changes: Mapping[Key, Record | None]) -> None: ...
+        def _put_over(self, at: Key, changes: Mapping[Key, Record | None], *, replace: bool) -> None: ...
         def delete(self, database: int, key: bytes) -> bool: ...
         def expires_at(self, database: int, key: bytes) -> int | None: ...
         def kind(self, database: int, key: bytes) -> str | None: ...
@@ -58,8 +58,7 @@ class MovingKeys:
             if old == new:
                 return True
             if record is not None and record.kind:
-                self._put_over(target, {target: record, source: None})
-                return True
+                return self._has_put(target, {target: record, source: None}, replace=replace)
             # A time of expiry is of one stream: until it has the new name, the record there is nobody's.
             self._records.touches.note((database, old))
             self._records.touches.note((database, new))
@@ -84,8 +83,7 @@ class MovingKeys:
                 return False
             record = self._records.known.get(source)
             if record is not None and record.kind:
-                self._put_over(target, {target: record})
-                return True
+                return self._has_put(target, {target: record}, replace=replace)
         expires = self.expires_at(database, key)
         with self._copied(source, target) as fresh, self._records.changing():
             if not self._may_copy(source, target, replace=replace):
@@ -94,6 +92,13 @@ class MovingKeys:
                 self._take(target, fresh, expires, replace=replace)
             except StreamExistsError:
                 return False
+        return True
+
+    def _has_put(self, at: Key, changes: Mapping[Key, Record | None], *, replace: bool) -> bool:
+        try:
+            self._put_over(at, changes, replace=replace)
+        except StreamExistsError:  # somebody who has the store open was faster
+            return False
         return True
 
     def _kind_at(self, at: Key) -> str | None:

@@ -11,6 +11,7 @@ from diskstream.commands.replies import NIL_ARRAY, OK, Failure, Reply
 from diskstream.commands.table import Command
 from diskstream.commands.waiting import Waiting
 from diskstream.commands.wire import set_of
+from diskstream.errors import StreamExistsError
 
 __all__ = ["COMMANDS"]
 
@@ -21,12 +22,21 @@ def _values(caller: Caller, key: bytes, kind: str) -> tuple[bytes, ...]:
     return caller.keyspace.values(caller.database, key, kind) or ()
 
 
-def _put(caller: Caller, key: bytes, kind: str, values: tuple[bytes, ...]) -> None:
+def _put(caller: Caller, key: bytes, kind: str, values: tuple[bytes, ...], *, fresh: bool = False) -> None:
+    """Makes a key hold these elements; nothing of it stays where there are none. It is `fresh` where there was no key.
+
+    Raises:
+        Failure: it is a stream by now, which somebody has made who has the store open.
+    """
     keyspace = caller.keyspace
-    if values:
-        keyspace.put_values(caller.database, key, kind, values, expires=keyspace.expires_at(caller.database, key))
-    else:
+    if not values:
         keyspace.delete(caller.database, key)
+        return
+    expires = keyspace.expires_at(caller.database, key)
+    try:
+        keyspace.put_values(caller.database, key, kind, values, expires=expires, replace=not fresh)
+    except StreamExistsError as error:
+        raise Failure(WRONG_TYPE) from error
 
 
 # --- strings ----------------------------------------------------------------------------------------------------------
@@ -71,7 +81,11 @@ def _set(caller: Caller, words: list[bytes]) -> Reply:
             return before
         if b"KEEPTTL" in options:
             expires = keyspace.expires_at(caller.database, key)
-        keyspace.put_values(caller.database, key, "string", (words[2],), expires=expires)
+        replace = kind is not None or b"NX" not in options
+        try:
+            keyspace.put_values(caller.database, key, "string", (words[2],), expires=expires, replace=replace)
+        except StreamExistsError:  # somebody who has the store open was faster
+            return _set(caller, words)
     return before if b"GET" in options else OK
 
 
@@ -85,7 +99,7 @@ def _increase(caller: Caller, words: list[bytes]) -> Reply:
         number = as_int(found[0] if found else b"0") + 1
         if number > 2**63 - 1:
             raise Failure("ERR increment or decrement would overflow")
-        _put(caller, words[1], "string", (b"%d" % number,))
+        _put(caller, words[1], "string", (b"%d" % number,), fresh=not found)
     return number
 
 
@@ -97,7 +111,7 @@ def _push(caller: Caller, words: list[bytes]) -> Reply:
         found = _values(caller, words[1], "list")
         left = words[0][:1].upper() == b"L"
         after = (*reversed(words[2:]), *found) if left else (*found, *words[2:])
-        _put(caller, words[1], "list", after)
+        _put(caller, words[1], "list", after, fresh=not found)
     return len(after)
 
 
@@ -175,7 +189,7 @@ def _add(caller: Caller, words: list[bytes]) -> Reply:
         found = _values(caller, words[1], "set")
         after = tuple(dict.fromkeys((*found, *words[2:])))
         if len(after) > len(found):
-            _put(caller, words[1], "set", after)
+            _put(caller, words[1], "set", after, fresh=not found)
     return len(after) - len(found)
 
 

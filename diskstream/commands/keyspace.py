@@ -26,7 +26,7 @@ from diskstream.commands.statistics import Statistics
 from diskstream.commands.troubles import Troubles
 from diskstream.commands.versions import LastIdsSet, identity
 from diskstream.copying import TEMPORARY
-from diskstream.errors import ClosedError, CorruptionError, DiskFullError, DiskstreamError
+from diskstream.errors import ClosedError, CorruptionError, DiskFullError, DiskstreamError, StreamExistsError
 from diskstream.store import Store
 from diskstream.stream import Stream
 from diskstream.system_calls import is_there
@@ -390,25 +390,34 @@ class Keyspace(MovingKeys, SweepingKeys):
         return found[1]
 
     def put_values(
-        self, database: int, key: bytes, kind: str, values: tuple[bytes, ...], *, expires: int | None = None
+        self,
+        database: int,
+        key: bytes,
+        kind: str,
+        values: tuple[bytes, ...],
+        *,
+        expires: int | None = None,
+        replace: bool = True,
     ) -> None:
         """Makes a key hold this, whatever it held before.
 
         Raises:
             Failure: the value is too large.
+            StreamExistsError: it is a stream, and `replace` is false.
         """
         at = self._at(database, key)
         with self._records.changing():
-            self._put_over(at, {at: Record(kind, values, expires)})
+            self._put_over(at, {at: Record(kind, values, expires)}, replace=replace)
 
-    def _put_over(self, at: Key, changes: Mapping[Key, Record | None]) -> None:
+    def _put_over(self, at: Key, changes: Mapping[Key, Record | None], *, replace: bool = True) -> None:
         """Changes records, that of `at` to one of another type: a stream that has the key goes behind that.
 
-        So what is refused leaves it. Who dies in between leaves both, and hides the stream for as long as there is the
-        record.
+        So what is refused leaves it. Who dies in between leaves both: while there is the record it hides the stream.
         """
         with self._changed(changes):
             if self._holds_stream(at):
+                if not replace:
+                    raise StreamExistsError(at[1])
                 self._removed(at)
 
     @contextlib.contextmanager

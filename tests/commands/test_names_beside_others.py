@@ -157,3 +157,47 @@ def test_a_key_that_two_servers_delete_at_once_is_deleted_by_one(
     assert ours.run("DEL claim") == 0
     ours.run("SET claim free")
     assert ours.run("DEL claim") == 1
+
+
+TAKEN = b"BUSYKEY Target key name already exists."
+WRONG = b"WRONGTYPE Operation against a key holding the wrong kind of value"
+
+
+@pytest.mark.parametrize(
+    ("line", "reply"),
+    [
+        ("SET new a NX", None),
+        ("SET new a NX GET", WRONG),
+        ("INCR new", WRONG),
+        ("RPUSH new a", WRONG),
+        ("SADD new a", WRONG),
+        ("RENAMENX l new", 0),
+        ("COPY l new", 0),
+        ("RESTORE new 0", TAKEN),
+    ],
+)
+def test_a_stream_that_came_meanwhile_is_not_replaced_by_a_key_of_another_type(
+    keyspace: Keyspace, other: Store, monkeypatch: pytest.MonkeyPatch, line: str, reply: object
+) -> None:
+    """Who has the store open knows of no keys but streams: it may make one at any instant."""
+    ours = Ours(keyspace)
+    ours.run("RPUSH l a")
+    words = [*line.encode().split(), *([ours.raw(b"DUMP", b"l")] if line.startswith("RESTORE") else [])]
+    steps = [taking(other, "new")]
+    before(monkeypatch, KeyRecords, "write", lambda *_: steps and steps.pop()())
+    assert plain(ours.raw(*words)) == reply
+    assert is_the_others(other.stream("new"))
+    assert (ours.run("TYPE new"), ours.run("LRANGE l 0 -1")) == (b"stream", [b"a"])
+
+
+@pytest.mark.parametrize("line", ["SET new a", "COPY l new REPLACE", "RENAME l new"])
+def test_it_is_replaced_where_that_is_asked_for(
+    keyspace: Keyspace, other: Store, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    ours = Ours(keyspace)
+    ours.run("RPUSH l a")
+    steps = [taking(other, "new")]
+    before(monkeypatch, KeyRecords, "write", lambda *_: steps and steps.pop()())
+    ours.run(line)
+    assert ours.run("TYPE new") in (b"string", b"list")
+    assert not other.exists("new")
