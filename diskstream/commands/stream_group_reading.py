@@ -157,11 +157,10 @@ class GroupRead:
         """
         return standing.store is not self._group_of(self.asked.keys[0]).stream._store
 
-    def _read(self, run: dict[bytes, EntryID | str], max_count: int | None, max_bytes: int | None) -> Found:
-        asked = self.asked
+    def _read(self, run: dict[bytes, EntryID | str], asked: ReadOptions) -> Found:
         store = self._keyspace.store(self.database)  # another one, perhaps, than when the wait began
         owners = {key: (store.stream(key).group(self.group, create=False), after) for key, after in run.items()}
-        wanted = Wanted(asked.count, None, asked.noack, asked.claim_ms, max_count, max_bytes)
+        wanted = Wanted(asked.count, None, asked.noack, asked.claim_ms, asked.max_count, asked.max_bytes)
         consumer = as_member_name("consumer", asked.consumer)
         found = read_groups(store, owners, consumer, wanted, looked=self._has_looked)
         return [(key, [*entries]) for key, entries in found.items()]

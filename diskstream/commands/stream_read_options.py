@@ -12,6 +12,7 @@ from diskstream.commands.failures import SYNTAX
 from diskstream.commands.replies import NIL_ARRAY, Failure, Map, Reply
 from diskstream.commands.waiting import Waiting
 from diskstream.commands.wire import encode
+from diskstream.errors import DiskstreamError
 from diskstream.plurals import number_of
 
 __all__ = [
@@ -210,28 +211,43 @@ def _least(given: int | None, most: int) -> int:
 
 
 def in_runs(
-    positions: Positions,
-    asked: ReadOptions,
-    read: Callable[[dict[bytes, EntryID | str], int | None, int | None], Found],
+    positions: Positions, asked: ReadOptions, read: Callable[[dict[bytes, EntryID | str], ReadOptions], Found]
 ) -> Found:
-    """Reads the streams in order, within the caps over all of them. A key that is named twice is read twice."""
+    """Reads the streams in order, within the caps over all of them. A key that is named twice is read twice.
+
+    Raises:
+        DiskstreamError: of the first that failed; unless a consumer was given something before, which would be lost.
+    """
     found: Found = []
-    max_count, max_bytes = asked.max_count, asked.max_bytes
     at = 0
     while at < len(positions):
         run: dict[bytes, EntryID | str] = {}
         while at < len(positions) and positions[at][0] not in run:
             run[positions[at][0]] = positions[at][1]
             at += 1
-        some = read(run, max_count, max_bytes)
+        try:
+            some = read(run, asked)
+        except DiskstreamError:
+            if not asked.grouped or not any(entries for _, entries in found):
+                raise
+            break  # the next call meets the error again
         found += some
         if at < len(positions):
-            entries = [entry for _, its in some for entry in its]
-            max_count = None if max_count is None else max_count - len(entries)
-            max_bytes = None if max_bytes is None else max_bytes - sum(entry.size_bytes for entry in entries)
-            if (max_count is not None and max_count <= 0) or (max_bytes is not None and max_bytes <= 0):
+            left = _left(asked, [entry for _, its in some for entry in its])
+            if left is None:
                 break
+            asked = left
     return found
+
+
+def _left(asked: ReadOptions, entries: list[Entry]) -> ReadOptions | None:
+    """What may be read still once these were; None where that is nothing."""
+    max_count = None if asked.max_count is None else asked.max_count - len(entries)
+    max_bytes = None if asked.max_bytes is None else asked.max_bytes - sum(entry.size_bytes for entry in entries)
+    if (max_count is not None and max_count <= 0) or (max_bytes is not None and max_bytes <= 0):
+        return None
+    count = asked.count if asked.count is None or max_count is None else min(asked.count, max_count)
+    return replace(asked, count=count, max_count=max_count, max_bytes=max_bytes)
 
 
 def as_reply(protocol: int, found: list[tuple[bytes, Reply]]) -> Reply:

@@ -10,6 +10,7 @@ from diskstream.commands.id_words import as_end, as_id, as_start
 from diskstream.commands.replies import NIL_ARRAY, Failure, Reply
 from diskstream.commands.stream_read_options import (
     Found,
+    ReadOptions,
     answer,
     as_reply,
     bounded,
@@ -69,9 +70,9 @@ def _xread(caller: Caller, given: list[bytes]) -> Reply | Waiting:
         else:
             positions.append((key, as_id(word)))
 
-    def read(run: dict[bytes, EntryID | str], max_count: int | None, max_bytes: int | None) -> Found:
+    def read(run: dict[bytes, EntryID | str], caps: ReadOptions) -> Found:
         store = keyspace.store(database)  # another one by now where it waited through a SWAPDB, or DEBUG RELOAD
-        return list(store.read(run, count=asked.count, max_count=max_count, max_bytes=max_bytes).items())
+        return list(store.read(run, count=caps.count, max_count=caps.max_count, max_bytes=caps.max_bytes).items())
 
     def look(changed: Collection[bytes] | None = None) -> Reply | None:
         # A key that became of another type while this waits is passed over, as one that is gone.
