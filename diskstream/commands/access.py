@@ -21,6 +21,8 @@ _NO_PASSWORD = (
 )
 # Redis's user is locked out then. Here there is no other who could let it in again, and an empty password lets in all.
 _NO_WAY_IN = "ERR the default user is left without a password: name one behind '>', or say 'nopass' to let everybody in"
+# In a Redis each of them lets in. Here the last would, and who has another one would be locked out.
+_TWO_PASSWORDS = "ERR the default user has one password here: name one behind '>', and let all who connect take it over"
 _GRANTS = frozenset({b"on", b"allkeys", b"~*", b"%rw~*", b"allchannels", b"&*", b"allcommands", b"+@all"})
 
 
@@ -96,13 +98,16 @@ def _set_user(caller: Caller, words: list[bytes]) -> Reply:
     if words[2] != b"default":
         raise Failure("ERR there is one user, 'default': no other can be made")
     password: bytes | None = _password(caller)
+    named: bytes | None = None
     for rule in words[3:]:
         if rule.startswith(b">"):
-            password = rule[1:] or None
+            if named not in (None, rule):
+                raise Failure(_TWO_PASSWORDS)
+            named, password = rule, rule[1:] or None
         elif rule.lower() == b"nopass":
-            password = b""
+            named, password = None, b""
         elif rule.lower() == b"resetpass":
-            password = None
+            named = password = None
         elif rule.lower() not in _GRANTS:
             shown = rule[:128].decode("utf-8", "replace")
             raise Failure(f"ERR Error in ACL SETUSER modifier '{shown}': the default user may always do everything")

@@ -29,6 +29,22 @@ def test_a_password_is_replaced(guarded: Ours) -> None:
     assert Ours(guarded.keyspace).run("AUTH another") == b"OK"
 
 
+def test_of_two_passwords_none_is_dropped_in_silence(guarded: Ours) -> None:
+    """A Redis lets in by both, as is done while clients change over; the first was forgotten, and they locked out."""
+    refused = guarded.run("ACL SETUSER default >secret >another")
+    assert isinstance(refused, Refused)
+    assert refused.count(b"one password") == 1
+    assert isinstance(Ours(guarded.keyspace).run("AUTH another"), Refused)
+    assert Ours(guarded.keyspace).run("AUTH secret") == b"OK"
+
+
+@pytest.mark.parametrize("rules", [">another >another", ">wrong resetpass >another", ">wrong nopass >another"])
+def test_one_that_is_named_again_or_taken_back_is_one(guarded: Ours, rules: str) -> None:
+    assert guarded.run(f"ACL SETUSER default {rules}") == b"OK"
+    assert isinstance(Ours(guarded.keyspace).run("AUTH wrong"), Refused)
+    assert Ours(guarded.keyspace).run("AUTH another") == b"OK"
+
+
 def test_exec_of_a_stranger_is_refused_as_the_end_of_a_transaction(guarded: Ours) -> None:
     """A client tells by EXECABORT that nothing was done, whatever the reason."""
     because = b"EXECABORT Transaction discarded because of: "
