@@ -193,10 +193,10 @@ def test_readers_of_a_store_that_is_closed_are_told_at_once(tmp_path: Path, monk
 def test_an_error_is_that_of_its_own_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     look = reading._once
 
-    def look_but(store: diskstream.Store, positions: dict[bytes, Any], caps: Any) -> Any:
+    def look_but(store: diskstream.Store, positions: dict[bytes, Any], *more: Any) -> Any:
         if b"bad" in positions and len(store.stream("bad")):
             raise DiskstreamError("as of a failing disk")
-        return look(store, positions, caps)
+        return look(store, positions, *more)
 
     monkeypatch.setattr(reading, "_once", look_but)
 

@@ -75,11 +75,11 @@ def test_a_roll_for_which_there_is_no_memory_is_done_by_who_has_some(tmp_path: P
         opened(tmp_path / "s", Files(), fsync) as store,
     ):
         before = [each.stream("x").add({"n": 1}) for each in (store, short)]
-        short._files.armed = True  # type: ignore[attr-defined]
+        short._files.armed = True  # type: ignore[attr-defined]  # those are the scarce ones
         with pytest.raises(StorageError, match="Cannot allocate memory"):
             short.seal()
         later = [store.stream("x").add({"n": 2}) for _ in range(3)]
-        short._files.armed = False  # type: ignore[attr-defined]
+        short._files.armed = False  # type: ignore[attr-defined]  # those are the scarce ones
         last = short.stream("x").add({"n": 3})
         assert [entry.id for entry in store.stream("x").range()] == [*before, *later, last]
         assert len(list((tmp_path / "s" / "streams" / "x").glob("*.log"))) == 2
