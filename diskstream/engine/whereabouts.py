@@ -25,9 +25,12 @@ def refuse_elsewhere(directory: Path, page: Page, action: str = "change") -> Non
     a segment would get among those of the other one, or what was dropped here would be removed there.
 
     Raises:
+        StreamMoved: the stream was renamed or removed: who does that says so on the page first.
         StorageError: it is not, or nobody can say.
     """
     if page.is_elsewhere():
+        if page.ctl.flags & FLAG_MOVED:
+            raise StreamMoved
         raise StorageError(str(directory), action, errno.ENOENT, _GONE)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import diskstream
 from diskstream import StorageError, Store, verify
+from diskstream.engine.whereabouts import StreamMoved, refuse_elsewhere
 from tests.engine.sample import SMALL
 
 _COUNT = 120  # in several segments
@@ -119,3 +120,15 @@ def test_what_cannot_be_read_there_any_more_is_not_called_damaged(
         for read in (lambda: list(stream.range()), lambda: list(stream.splits()), lambda: list(stream.audit())):
             with pytest.raises(StorageError, match="removed or moved while it was open"):
                 read()
+
+
+def test_what_another_process_has_renamed_was_not_moved_by_hand(tmp_path: Path) -> None:
+    """Whoever is between two looks then is to look the name up again."""
+    with diskstream.open(tmp_path / "store") as store, diskstream.open(tmp_path / "store") as other:
+        store.stream("x").add({"n": 1})
+        log = store._log(b"x", create=False)
+        assert log is not None
+        other.rename("x", "y")
+        with pytest.raises(StreamMoved):
+            refuse_elsewhere(log.directory, log.page)
+        assert store.stream("x").add({"n": 2})
