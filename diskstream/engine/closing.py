@@ -69,10 +69,11 @@ def mark_clean(log: "StreamLog") -> None:
 
     Raises:
         StreamMoved: the stream is gone from here.
-        PoisonedError: its files were removed.
+        PoisonedError: its files were removed, and what was not yet durable with them.
         CorruptionError, StorageError: it could not be done.
     """
-    check_removed(log)
+    if log.ctl.durable != log.ctl.written:  # who only looked on has lost nothing
+        check_removed(log)
     log.retry(log.native.flush)
     with log.ctl.locked(MAINTENANCE, False) as held:
         # Where it was moved by hand the next to open it sees to that: the files of this name may be another stream's.

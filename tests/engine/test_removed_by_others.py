@@ -54,6 +54,15 @@ def test_who_closes_such_a_store_is_told(removed: Store) -> None:
     assert removed.closed
 
 
+def test_who_only_looked_on_closes_it_as_any_other(tmp_path: Path, no_keepers: None) -> None:
+    with diskstream.open(tmp_path / "store") as before:
+        before.stream("x").add({"n": 1})
+    with diskstream.open(tmp_path / "store") as store:
+        assert len(store.stream("x")) == 1
+        shutil.rmtree(tmp_path / "store")
+    assert store.closed
+
+
 def test_a_stream_without_its_control_page_takes_no_more(tmp_path: Path) -> None:
     # Another process would make another page, with other locks, and both would write.
     store = diskstream.open(tmp_path / "store")
