@@ -131,4 +131,5 @@ def test_what_another_process_has_renamed_was_not_moved_by_hand(tmp_path: Path) 
         other.rename("x", "y")
         with pytest.raises(StreamMoved):
             refuse_elsewhere(log.directory, log.page)
-        assert store.stream("x").add({"n": 2})
+        store.stream("x").add({"n": 2})
+        assert other.streams() == [b"x", b"y"]
