@@ -40,6 +40,7 @@ class Waiter:
         loop: where the task is.
         answer: what it awaits.
         told: whether it was answered.
+        thread: that of the loop, where it is made.
     """
 
     names: list[bytes]
@@ -49,13 +50,16 @@ class Waiter:
     loop: asyncio.AbstractEventLoop
     answer: "asyncio.Future[Any]"
     told: bool = field(default=False)
+    thread: threading.Thread = field(default_factory=threading.current_thread)
 
     @property
     def is_gone(self) -> bool:
         """Whether nobody waits any more: it was answered, the task was cancelled, or its loop will not go on."""
         if self.told or self.answer.done() or self.loop.is_closed():
             return True
-        return not (self.loop.is_running() or threading.main_thread().is_alive())  # a program that ends waits for us
+        # A program that ends waits for the thread that watches, and for no loop in a daemon.
+        is_ending = not threading.main_thread().is_alive()
+        return is_ending and (self.thread.daemon or not self.thread.is_alive())
 
     def tell(self, say: Callable[[Any], None], what: object) -> None:
         """Answers, with `set_result` or `set_exception` of its future."""

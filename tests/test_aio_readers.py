@@ -432,11 +432,14 @@ def test_the_thread_ends_with_the_store(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 OVER_A_PENDING_READ = """
-import asyncio, sys
+import asyncio, sys, threading
 import diskstream.aio
 
+store = None
+
 async def begin(path):
-    store = await diskstream.aio.open(path)
+    global store
+    store = store or await diskstream.aio.open(path)
     reads = [store.stream("x").read("0", block=0), store.read({"x": "0", "y": "0"}, block=0)]
     tasks = [asyncio.ensure_future(read) for read in reads]
     while store._readers._watching is None or len(store._readers._watching._all()) < 2:
@@ -444,14 +447,27 @@ async def begin(path):
     return store, tasks
 
 loop = asyncio.new_event_loop()
-kept = loop.run_until_complete(begin(sys.argv[1]))
+async def read_at_once(store):
+    read = asyncio.ensure_future(store.stream("z").read("0", block=0))
+    while store._readers._watching is None or not store._readers._watching._all():
+        await asyncio.sleep(0)
+    await store.stream("z").add({"n": 1})
+    await read
+
+if sys.argv[2] == "in a daemon":
+    store = asyncio.run(diskstream.aio.open(sys.argv[1]))
+    asyncio.run(read_at_once(store))  # whose thread is none of a daemon, and stays for the next
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+    kept = asyncio.run_coroutine_threadsafe(begin(sys.argv[1]), loop).result()
+else:
+    kept = loop.run_until_complete(begin(sys.argv[1]))
 if sys.argv[2] == "closed":
     loop.close()
 print("the program ends", flush=True)
 """
 
 
-@pytest.mark.parametrize("loop", ["closed", "left open"])
+@pytest.mark.parametrize("loop", ["closed", "left open", "in a daemon"])
 def test_a_program_ends_though_reads_still_wait(tmp_path: Path, loop: str) -> None:
     words = [sys.executable, "-c", OVER_A_PENDING_READ, str(tmp_path / "s"), loop]
     done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
