@@ -172,16 +172,20 @@ def test_a_stream_that_is_being_moved_is_left_for_later_and_the_others_are_swept
     assert (swept.skipped, {each.path for each in swept.removed}) == ([], moved[b"x"])
 
 
+def each_says(stream: Stream, place: str, why: str) -> None:
+    for look in (
+        lambda: sweep(stream._store, place, older_than_ms=0),
+        lambda: adopt(stream, place),
+        lambda: list(catalogued(stream._store, [stream], place, whole=True)),
+    ):
+        with pytest.raises(RemoteError, match=why):
+            look()
+
+
 def test_a_folder_that_is_not_there_is_a_mistake_and_not_an_empty_one(stream: Stream, tmp_path: Path) -> None:
     """`cold sweep`, `cold ls --at` and `cold adopt` said 0 where the URL was mistyped."""
     gone = f"file://{tmp_path}/mistyped"
-    for look in (
-        lambda: sweep(stream._store, gone, older_than_ms=0),
-        lambda: adopt(stream, gone),
-        lambda: list(catalogued(stream._store, [stream], gone, whole=True)),
-    ):
-        with pytest.raises(RemoteError, match="there is no folder"):
-            look()
+    each_says(stream, gone, "there is no folder")
     assert not (tmp_path / "mistyped").exists()
 
 
@@ -190,13 +194,7 @@ def test_so_is_a_bucket(stream: Stream, s3_port: int, folder_place: str) -> None
     move_out(stream, folder_place, before="30")
     min((stream._store.path / "streams" / "x").glob("*.cold")).unlink()  # for an adoption to look for
     gone = place_at(s3_port, "place").replace(BUCKET, "mistyped")
-    for look in (
-        lambda: sweep(stream._store, gone, older_than_ms=0),
-        lambda: adopt(stream, gone),
-        lambda: list(catalogued(stream._store, [stream], gone, whole=True)),
-    ):
-        with pytest.raises(RemoteError, match="there is no bucket mistyped"):
-            look()
+    each_says(stream, gone, "there is no bucket mistyped")
     assert sweep(stream._store, place_at(s3_port, "new"), older_than_ms=0).needed == 0
 
 

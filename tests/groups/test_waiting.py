@@ -4,13 +4,14 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
 import diskstream
-from diskstream import EntryID, Group, Store, Stream
+from diskstream import EntryID, Group, PoisonedError, Store, Stream
 from diskstream.membership import group_number
 from tests.engine.children import LIMIT_S, Child, child, until
 from tests.groups.workers import SMALL, hold, wait, wait_for_old
@@ -284,3 +285,23 @@ def test_who_left_an_entry_to_another_sees_by_himself_that_it_was_not_taken(tmp_
         older.leave(served=True)  # which calls nobody
         reader.join(2 * LIMIT_S)
         assert len(found) == 1
+
+
+@pytest.mark.parametrize("count", [1, None])
+def test_who_waits_is_told_where_the_stream_takes_no_more_writes(tmp_path: Path, count: int | None) -> None:
+    """That writes nothing to the log, and calls nobody in the queue."""
+    with ThreadPoolExecutor(1) as reader:
+        store = diskstream.open(tmp_path / "s", **SMALL)
+        stream = store.stream("x")
+        group = stream.group("g")
+        consumer = group.consumer("c")
+        consumer.read()
+        reading = reader.submit(consumer.read, count=count, block=LIMIT_S)
+        until(lambda: in_queue(group) == (1, 0))
+        log = store._log(stream.name, create=False)
+        assert log is not None
+        log.ctl.poison("the disk failed")
+        with pytest.raises(PoisonedError, match="the disk failed"):
+            reading.result(LIMIT_S / 2)
+        with pytest.raises(PoisonedError):
+            store.close()
