@@ -13,6 +13,7 @@ from pathlib import Path
 from diskstream._native import LOG_HEADER_BYTES, EntryID, SegmentView, first_segment
 from diskstream.engine import directory, names, recovery
 from diskstream.engine.files import Files, open_regular, reading, wrapped
+from diskstream.engine.layouts import ENTRIES, FRAME_HEADER, FRONTIER_SLOT, SET_ID, SLOT_OFFSETS, padded
 from diskstream.engine.lease import Moment
 from diskstream.engine.looks import children, is_there
 from diskstream.engine.page import Page
@@ -25,10 +26,6 @@ __all__ = ["Copied", "Cut", "copy_file", "cut_log", "digest_file", "find_cut", "
 _AT_ONCE = 1 << 20
 # What is compared to tell one sealed file from another: header with its random salt, footer with its checksums.
 _ENDS_BYTES = 4096
-_FRAME_HEADER = struct.Struct("<IIBBHIQIIQQQII")  # docs/format/log.md
-_ENTRIES, _SET_ID = 2, 5
-_SLOTS = (512, 1024)
-_SLOT_BYTES = 40
 
 
 @dataclass(frozen=True)
@@ -167,16 +164,16 @@ def find_cut(place: Path, until: EntryID) -> Cut:
     cut: Cut | None = None
     added = False
     for (offset, behind), kind, entries, first, payload in _frames(path, end):
-        if kind not in (_ENTRIES, _SET_ID):
+        if kind not in (ENTRIES, SET_ID):
             continue
-        if (first if kind == _ENTRIES else _set_id(payload)) > until:
+        if (first if kind == ENTRIES else _set_id(payload)) > until:
             cut = cut or Cut(path, number, offset, batch)
-            added = added or kind == _ENTRIES
+            added = added or kind == ENTRIES
         elif added:
             raise CorruptionError(str(path), "log", offset, "IDs that rise", "a last ID that was set back")
         else:
             cut = None  # the last ID was set, and set back: nothing later was added yet
-            batch = (offset, entries, behind) if kind == _ENTRIES else batch
+            batch = (offset, entries, behind) if kind == ENTRIES else batch
     return cut or Cut(path, number, end, batch)
 
 
@@ -185,12 +182,13 @@ def _frames(path: Path, end: int) -> Iterator[tuple[tuple[int, int], int, int, E
     with wrapped(path, "read"), reading(path) as file:
         at = LOG_HEADER_BYTES
         while at < end:
-            data = os.pread(file.fileno(), _FRAME_HEADER.size + 16, at)
-            if len(data) < _FRAME_HEADER.size:
+            data = os.pread(file.fileno(), FRAME_HEADER.size + 16, at)
+            head = FRAME_HEADER.read(data)
+            if head is None:
                 raise CorruptionError(str(path), "log", at, f"{number_of(end, 'byte')}", "fewer: it was cut")
-            _, length, kind, _, _, entries, _, _, _, _, ms, seq, _, _ = _FRAME_HEADER.unpack_from(data)
-            behind = at + _FRAME_HEADER.size + -(-length // 8) * 8
-            yield (at, behind), kind, entries, EntryID(ms, seq), data[_FRAME_HEADER.size :]
+            behind = at + FRAME_HEADER.size + padded(head["length"])
+            first = EntryID(head["first_ms"], head["first_seq"])
+            yield (at, behind), head["kind"], head["entries"], first, data[FRAME_HEADER.size :]
             at = behind
 
 
@@ -244,6 +242,6 @@ def _as_of_before(header: bytes) -> bytes:
     salt = int.from_bytes(header[12:16], "little")
     blank, _ = first_segment(header[16:32], salt, time.time_ns() // 1_000_000)
     made = bytearray(header)
-    for at in _SLOTS:
-        made[at : at + _SLOT_BYTES] = blank[at : at + _SLOT_BYTES]
+    for at in SLOT_OFFSETS:
+        made[at : at + FRONTIER_SLOT.size] = blank[at : at + FRONTIER_SLOT.size]
     return bytes(made)

@@ -1,4 +1,4 @@
-"""The fixed structures of docs/format/ with the names of their fields: for files that the native core refuses."""
+"""The fixed structures of docs/format/ with the names of their fields: for what is read beside the native core."""
 
 import struct
 from dataclasses import dataclass

@@ -8,6 +8,8 @@ import pytest
 
 import diskstream
 from diskstream import CorruptionError
+from diskstream._native import LOG_HEADER_BYTES
+from diskstream.engine.layouts import FRAME_HEADER, padded
 from diskstream.ids import MAX_ID
 from diskstream.spark.kept_stores import STORES
 from tests.spark.test_stream_units import Query, Rows, fill
@@ -104,7 +106,10 @@ def test_a_group_follows_in_the_streams_that_are_whole(at: Path, caplog: pytest.
     """A stream that is damaged in its midst is read, but not written to: that ended the query after its first batch."""
     (log,) = (at / "streams" / "x").glob("*.log")
     data = bytearray(log.read_bytes())
-    data[data.index(b"n", len(data.rstrip(b"\0")) // 2) - 1] ^= 0xFF
+    snapshot = FRAME_HEADER.read(bytes(data), LOG_HEADER_BYTES)
+    assert snapshot is not None  # with this frame damaged, it would not open
+    first = LOG_HEADER_BYTES + FRAME_HEADER.size + padded(snapshot["length"])
+    data[first + FRAME_HEADER.size] ^= 0xFF
     log.write_bytes(data)
     query = Query(at, streams="a,x,z", oncorruption="skip", group="g")
     assert set(query.batch()) >= {*rows("az", range(1, 4))}
