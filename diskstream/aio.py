@@ -10,8 +10,9 @@
 
 Appends and looks at what is in memory cost microseconds and are made at once, except where they wait for a flush
 (``fsync="always"``, ``durable=True``): what many tasks `Stream.add` or `Group.ack` then shares flushes. What reads a
-disk runs in a thread; all reads of a store that wait have one more, which watches its streams. What is not here
-(columns, tables, the audit, leases) is a method of ``store.sync_store`` and its streams, for `asyncio.to_thread`.
+disk runs in a thread; all reads of a store that wait have one more, which watches its streams, and all consumers that
+wait another one. What is not here (columns, tables, the audit, leases) is a method of ``store.sync_store`` and its
+streams, for `asyncio.to_thread`.
 """
 
 import asyncio
@@ -30,13 +31,14 @@ from diskstream.aio_opening import opened
 from diskstream.aio_readers import Readers
 from diskstream.aio_rows import as_of_now, rows_as_of_now
 from diskstream.aio_sharing import Sharing
-from diskstream.aio_waits import Listening, waited
+from diskstream.aio_waits import waited
 from diskstream.commits import AddOptions, Commit, EntryOptions
 from diskstream.counts import block_of
 from diskstream.engine.names import as_name
 from diskstream.engine.seal import CompactReport
 from diskstream.engine.verify import VerifyReport
 from diskstream.errors import DiskstreamError
+from diskstream.group_calls import begin_call
 from diskstream.group_info import FullInfo, GroupInfo
 from diskstream.ids import IDLike
 from diskstream.info import StreamInfo, StreamSummary
@@ -45,6 +47,7 @@ from diskstream.retaining import RetentionReport
 from diskstream.retention_rule import RetentionRule
 from diskstream.stream import Fields
 from diskstream.stream import Stream as _Stream
+from diskstream.wanted import Wanted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -128,15 +131,21 @@ class Store:
         group: str | bytes,
         consumer: str | bytes,
         positions: Mapping[Name, IDLike],
-        **options: Any,
+        *,
+        count: int | None = None,
+        max_count: int | None = None,
+        max_bytes: int | None = None,
+        block: float | None = None,
+        noack: bool = False,
+        claim_ms: int | None = None,
     ) -> dict[bytes, list[Delivery]]:
-        """Reads as a consumer: see `diskstream.Store.read_group`."""
-        stop = Listening()
-        read = functools.partial(self.sync_store.read_group, group, consumer, positions, stop=stop, **options)
-        try:
-            return await (waited(read) if options.get("block") is not None else asyncio.to_thread(read))
-        finally:
-            stop.set()
+        """Reads as a consumer: see `diskstream.Store.read_group`.
+
+        A read that is cancelled while it waits may have been given entries all the same: they are pending then.
+        """
+        wanted = Wanted(count, block, noack, claim_ms, max_count, max_bytes)
+        begin = functools.partial(begin_call, self.sync_store, group, consumer, positions, wanted)
+        return await self._readers.read_group(begin)
 
     def _fix(self, name: str | bytes, after: IDLike) -> IDLike:
         """``$`` is the end as of the call, not of each slice of its wait."""
@@ -320,7 +329,9 @@ class Stream:
 
     async def group(self, name: str | bytes, **options: Any) -> Group:
         """The consumer group of that name: see `diskstream.Stream.group`."""
-        return Group(await asyncio.to_thread(lambda: self.sync_stream.group(name, **options)), self._sharing)
+        return Group(
+            await asyncio.to_thread(lambda: self.sync_stream.group(name, **options)), self._sharing, self._readers
+        )
 
     async def retention(self) -> RetentionRule | None:
         """The rule by which the stream is kept: see `diskstream.Stream.retention`."""

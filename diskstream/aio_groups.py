@@ -6,12 +6,14 @@ from functools import partial
 from typing import Any
 
 from diskstream._native import Delivery, EntryID
+from diskstream.aio_readers import Readers
 from diskstream.aio_sharing import Sharing
-from diskstream.aio_waits import Listening, waited
 from diskstream.consumer import Consumer as _Consumer
 from diskstream.group import Group as _Group
+from diskstream.group_calls import begin_call
 from diskstream.group_info import AutoClaim, AutoClaimIDs, ConsumerInfo, GroupInfo, PendingEntry, PendingSummary
 from diskstream.ids import MIN_ID, IDLike
+from diskstream.wanted import Wanted
 
 __all__ = ["Consumer", "Group"]
 
@@ -19,9 +21,10 @@ __all__ = ["Consumer", "Group"]
 class Group:
     """A consumer group, for asyncio. `sync_group` is the one behind it."""
 
-    def __init__(self, sync_group: _Group, sharing: Sharing | None = None) -> None:
+    def __init__(self, sync_group: _Group, sharing: Sharing | None = None, readers: Readers | None = None) -> None:
         self.sync_group = sync_group
         self._sharing = sharing or Sharing(sync_group.stream)
+        self._readers = readers or Readers(sync_group.stream._store)
 
     @property
     def name(self) -> bytes:
@@ -30,7 +33,7 @@ class Group:
 
     def consumer(self, name: str | bytes) -> "Consumer":
         """The consumer of that name."""
-        return Consumer(self.sync_group.consumer(name), self._sharing)
+        return Consumer(self.sync_group.consumer(name), self._sharing, self._readers)
 
     async def exists(self) -> bool:
         """Whether it is there."""
@@ -90,32 +93,38 @@ class Group:
 class Consumer:
     """A consumer, for asyncio. `sync_consumer` is the one behind it."""
 
-    def __init__(self, sync_consumer: _Consumer, sharing: Sharing | None = None) -> None:
+    def __init__(
+        self, sync_consumer: _Consumer, sharing: Sharing | None = None, readers: Readers | None = None
+    ) -> None:
         self.sync_consumer = sync_consumer
         self._sharing = sharing or Sharing(sync_consumer.group.stream)
+        self._readers = readers or Readers(sync_consumer.group.stream._store)
 
     @property
     def name(self) -> bytes:
         """The consumer's name."""
         return self.sync_consumer.name
 
-    async def read(self, after: IDLike = ">", **options: Any) -> list[Delivery]:
+    async def read(
+        self,
+        after: IDLike = ">",
+        *,
+        count: int | None = None,
+        block: float | None = None,
+        noack: bool = False,
+        claim_ms: int | None = None,
+        max_count: int | None = None,
+        max_bytes: int | None = None,
+    ) -> list[Delivery]:
         """Reads: see `diskstream.Consumer.read`.
 
         A read that is cancelled while it waits may have been given entries all the same: they are pending then.
         """
-        group = self.sync_consumer.group
-        stream, stop = group.stream, Listening()
-
-        def read() -> dict[bytes, list[Delivery]]:
-            store, positions = stream._store, {stream.name: after}
-            return store.read_group(group.name, self.sync_consumer.name, positions, stop=stop, **options)
-
-        try:
-            found = await (waited(read) if options.get("block") is not None else asyncio.to_thread(read))
-            return found.get(stream.name, [])
-        finally:
-            stop.set()
+        group, wanted = self.sync_consumer.group, Wanted(count, block, noack, claim_ms, max_count, max_bytes)
+        stream = group.stream
+        begin = partial(begin_call, stream._store, group.name, self.sync_consumer.name, {stream.name: after}, wanted)
+        found = await self._readers.read_group(begin)
+        return found.get(stream.name, [])
 
     async def claim(self, *ids: IDLike, **options: Any) -> list[Delivery]:
         """Takes over pending entries: see `diskstream.Consumer.claim`."""

@@ -1,19 +1,23 @@
-"""The reads of one store that tasks of asyncio wait in: one thread watches the streams for all of them.
+"""The reads of one store that tasks of asyncio wait in: one thread watches streams for all of them, another one stands
+in the queues of groups.
 
-A task first has its look in a thread of `asyncio.to_thread`, as what it asks for may lie on a disk. What has found
+A task has its looks in a thread of `asyncio.to_thread`, as what it asks for may lie on a disk. A read that has found
 nothing stands at the end of its streams: the thread that watches looks again where a bell rings, which costs no more
-than to unpack what was just appended, and tells the task.
+than to unpack what was just appended, and tells the task. What a consumer is given is written to the log, and under
+`always` flushed: its task looks again itself, once it is called.
 """
 
 import asyncio
-import os
-import threading
 import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, TypeVar
 
-from diskstream.aio_watching import Waiter, Watching
+from diskstream._native import Delivery
+from diskstream.aio_queueing import Called, Queueing
+from diskstream.aio_waiter import WaitThread
+from diskstream.aio_watching import Reader, Watching
 from diskstream.counts import check_block
+from diskstream.group_calls import GroupCall
 
 if TYPE_CHECKING:
     from diskstream.store import Store
@@ -24,17 +28,11 @@ _T = TypeVar("_T")
 
 
 class Readers:
-    """Who waits for entries of a store, whatever loop their tasks are in. The thread runs while there is anybody."""
+    """Who waits for entries of a store, whatever loop their tasks are in."""
 
     def __init__(self, store: "Store") -> None:
-        self._store = store
-        self._begin_empty()
-
-    def _begin_empty(self) -> None:
-        self._process = os.getpid()
-        self._lock = threading.Lock()
-        self._coming: list[Waiter] = []
-        self._watching: Watching | None = None
+        self._watching: WaitThread[Reader] = WaitThread("diskstream readers", lambda: Watching(store))
+        self._queueing: WaitThread[Called] = WaitThread("diskstream consumers", lambda: Queueing(store))
 
     async def read(self, names: Collection[bytes], look: Callable[[Collection[bytes]], _T], block: float | None) -> _T:
         """What `look` finds as soon as it finds something, or raises; or what it finds when the time is up.
@@ -49,39 +47,40 @@ class Readers:
         found = await asyncio.to_thread(look, names)
         if found or block is None or (until is not None and time.monotonic() >= until):
             return found
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[_T] = loop.create_future()
-        self._hand_over(Waiter(list(names), look, found, until, loop, answer))
-        return await answer
+        reader = Reader(list(names), look, found, until)
+        self._watching.hand_over(reader)
+        answer: _T = await reader.answer
+        return answer
 
-    def _hand_over(self, waiter: Waiter) -> None:
-        if self._process != os.getpid():  # in a fork the thread is not there, and the lock may be taken
-            self._begin_empty()
-        with self._lock:
-            if self._watching is None:
-                watching = Watching(self._store)
-                threading.Thread(target=self._run, args=(watching,), name="diskstream readers").start()
-                self._watching = watching
-            self._coming.append(waiter)
-            self._watching.interrupt()
+    async def read_group(self, begin: Callable[[], GroupCall]) -> dict[bytes, list[Delivery]]:
+        """What a call finds, as soon as it finds something, or when it is over.
 
-    def _run(self, watching: Watching) -> None:
-        coming: list[Waiter] = []
-        with watching:
-            while True:
-                try:
-                    watching.turn(coming)
-                except Exception as error:  # noqa: BLE001  # raised again in the tasks
-                    watching.fail(error, coming)
-                with self._lock:
-                    coming, self._coming = self._coming, []
-                    if not coming and watching.is_idle:
-                        self._watching = None
-                        return
+        A task that is cancelled may have been given entries all the same: they are pending then.
+
+        Args:
+            begin: called in a thread.
+        """
+        call, found = await asyncio.to_thread(_begun, begin)
+        try:
+            while not found and not call.is_over:
+                called = Called(call)
+                self._queueing.hand_over(called)
+                await called.answer
+                found = await asyncio.to_thread(call.look)
+        finally:
+            call.close()
+        return found
 
     def interrupt(self) -> None:
-        """Has the thread see at once that the store was closed."""
-        if self._process == os.getpid():
-            with self._lock:
-                if self._watching is not None:
-                    self._watching.interrupt()
+        """Has the threads see at once that the store was closed."""
+        self._watching.interrupt()
+        self._queueing.interrupt()
+
+
+def _begun(begin: Callable[[], GroupCall]) -> tuple[GroupCall, dict[bytes, list[Delivery]]]:
+    call = begin()
+    try:
+        return call, call.look()
+    except BaseException:
+        call.close()
+        raise

@@ -1,76 +1,44 @@
 """What the thread does that watches a store for tasks of asyncio: looks where a bell rings, and tells who waits."""
 
-import asyncio
 import contextlib
 import heapq
 import itertools
-import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from diskstream.aio_waiter import SLICE_S, Waiter
 from diskstream.errors import DiskstreamError
 from diskstream.watching import Watch
 
 if TYPE_CHECKING:
     from diskstream.store import Store
 
-__all__ = ["Waiter", "Watching"]
+__all__ = ["Reader", "Watching"]
 
-# So often the thread sees whether anybody is still there to hear of what comes: a program that ends waits for it. As
-# long it waits for somebody else before it ends.
-_SLICE_S = 0.25
-# And whether the streams are what they were: who replaced one may have died before its bell rang.
+# So often the thread sees whether the streams are what they were: who replaced one may have died before its bell rang.
 _LOOK_S = 1.0
 # A store that is open for reading only hears no bell: it is looked at so often, or for a tenth of the time.
 _POLL_S, _POLL_SHARE = 0.01, 9
 
 
 @dataclass(eq=False, slots=True)
-class Waiter:
-    """A task that waits: for a stream of one of these names, until a moment of `time.monotonic`.
+class Reader(Waiter):
+    """A task that waits for a stream of one of these names, until a moment of `time.monotonic`.
 
     Attributes:
         names: of the streams.
         look: what finds entries in some of them, or nothing yet, or raises.
         nothing: what it finds where there is nothing.
         until: None: for ever.
-        loop: where the task is.
-        answer: what it awaits.
-        told: whether it was answered.
-        thread: that of the loop, where it is made.
     """
 
     names: list[bytes]
     look: Callable[[Collection[bytes]], Any]
     nothing: object
     until: float | None
-    loop: asyncio.AbstractEventLoop
-    answer: "asyncio.Future[Any]"
-    told: bool = field(default=False)
-    thread: threading.Thread = field(default_factory=threading.current_thread)
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether nobody waits any more: it was answered, the task was cancelled, or its loop will not go on."""
-        if self.told or self.answer.done() or self.loop.is_closed():
-            return True
-        # A program that ends waits for the thread that watches, and for no loop in a daemon.
-        is_ending = not threading.main_thread().is_alive()
-        return is_ending and (self.thread.daemon or not self.thread.is_alive())
-
-    def tell(self, say: Callable[[Any], None], what: object) -> None:
-        """Answers, with `set_result` or `set_exception` of its future."""
-
-        def unless_cancelled() -> None:
-            if not self.answer.done():
-                say(what)
-
-        self.told = True
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens
-            self.loop.call_soon_threadsafe(unless_cancelled)
 
 
 class Watching:
@@ -79,8 +47,8 @@ class Watching:
     def __init__(self, store: "Store") -> None:
         self._store = store
         self._watch = Watch()
-        self._waiters: dict[bytes, set[Waiter]] = {}  # by each of their names
-        self._ends: list[tuple[float, int, Waiter]] = []
+        self._waiters: dict[bytes, set[Reader]] = {}  # by each of their names
+        self._ends: list[tuple[float, int, Reader]] = []
         self._numbers = itertools.count()
         self._swept_at = self._looked_at = self._busy_at = time.monotonic()
         self._pause_s = _POLL_S
@@ -98,9 +66,9 @@ class Watching:
     @property
     def is_idle(self) -> bool:
         """Whether nobody waits, nor has for a while."""
-        return not self._waiters and (self._store.closed or time.monotonic() - self._busy_at >= _SLICE_S)
+        return not self._waiters and (self._store.closed or time.monotonic() - self._busy_at >= SLICE_S)
 
-    def turn(self, coming: Iterable[Waiter]) -> None:
+    def turn(self, coming: Iterable[Reader]) -> None:
         """Takes in who has come, waits once, and tells those for whom there is something."""
         for waiter in coming:
             self._begin(waiter)
@@ -114,11 +82,11 @@ class Watching:
         self._pause_s = max(_POLL_S, _POLL_SHARE * (now - began))
         while self._ends and self._ends[0][0] <= now:
             self._end(heapq.heappop(self._ends)[2])
-        if now - self._swept_at >= _SLICE_S:
+        if now - self._swept_at >= SLICE_S:
             self._swept_at = now
             self._sweep()
 
-    def fail(self, error: Exception, coming: Iterable[Waiter]) -> None:
+    def fail(self, error: Exception, coming: Iterable[Reader]) -> None:
         """Tells everybody what ended a turn."""
         for waiter in {*coming, *self._all()}:
             if not waiter.is_gone:
@@ -127,10 +95,10 @@ class Watching:
         self._ends.clear()
         self._watch.clear()
 
-    def _all(self) -> set[Waiter]:
+    def _all(self) -> set[Reader]:
         return {waiter for waiting in self._waiters.values() for waiter in waiting}
 
-    def _begin(self, waiter: Waiter) -> None:
+    def _begin(self, waiter: Reader) -> None:
         for name in waiter.names:
             self._waiters.setdefault(name, set()).add(waiter)
         if waiter.until is not None:
@@ -143,7 +111,7 @@ class Watching:
             if waiter not in self._waiters.get(name, ()):
                 return  # it was told, or has gone
 
-    def _look(self, waiter: Waiter, names: Collection[bytes]) -> None:
+    def _look(self, waiter: Reader, names: Collection[bytes]) -> None:
         if not waiter.is_gone:
             try:
                 found = waiter.look(names)
@@ -155,12 +123,12 @@ class Watching:
                 waiter.tell(waiter.answer.set_result, found)
         self._forget(waiter)
 
-    def _end(self, waiter: Waiter) -> None:
+    def _end(self, waiter: Reader) -> None:
         if not waiter.is_gone:
             waiter.tell(waiter.answer.set_result, waiter.nothing)
         self._forget(waiter)
 
-    def _forget(self, waiter: Waiter) -> None:
+    def _forget(self, waiter: Reader) -> None:
         for name in waiter.names:
             waiting = self._waiters.get(name, set())
             waiting.discard(waiter)
@@ -168,10 +136,10 @@ class Watching:
                 self._watch.remove(self._store, name)
 
     def _patience_s(self) -> float:
-        most = self._pause_s if self._store.read_only and self._waiters else _SLICE_S
+        most = self._pause_s if self._store.read_only and self._waiters else SLICE_S
         return most if not self._ends else max(0.0, min(most, self._ends[0][0] - time.monotonic()))
 
-    def _concerned(self, now: float) -> Mapping[Waiter, Collection[bytes]]:
+    def _concerned(self, now: float) -> Mapping[Reader, Collection[bytes]]:
         """For whom another look is worth it, and at what: each of the others would only be opened again."""
         places = self._watch.changed()
         if self._store.read_only:
@@ -179,7 +147,7 @@ class Watching:
         if now - self._looked_at >= _LOOK_S:
             self._looked_at = now
             places += self._watch.stale()
-        found: dict[Waiter, list[bytes]] = {}
+        found: dict[Reader, list[bytes]] = {}
         for _, name in places:
             for waiter in self._waiters.get(name, ()):
                 found.setdefault(waiter, []).append(name)

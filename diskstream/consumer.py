@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from diskstream._native import Delivery, EntryID, Turn
 from diskstream.claiming import Claimed, ClaimOptions, autoclaim, claim
 from diskstream.counts import check_block, check_count
-from diskstream.delivering import read_groups
 from diskstream.ending_signals import ending_at
 from diskstream.engine.flags import Flag
 from diskstream.engine.log import StreamLog
 from diskstream.errors import ArgumentError
+from diskstream.group_calls import read_groups
 from diskstream.group_info import AutoClaim, AutoClaimIDs, PendingEntry
 from diskstream.ids import MIN_ID, IDLike, parse_id, parse_start
 from diskstream.membership import seen

@@ -1,13 +1,13 @@
-"""Reading as a consumer: new entries, what has lain too long, the consumer's own history; in one stream or several."""
+"""What one look at a stream gives a consumer: new entries, what has lain too long, or its own history."""
 
 import contextlib
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from diskstream._native import LOOK_MS, Block, Ctl, Delivery, EntryID, Turn, delivery, wait_turns
+from diskstream._native import Block, Ctl, Delivery, EntryID, Turn, delivery
 from diskstream.engine import reader
 from diskstream.engine.fetching import fetching_outside
 from diskstream.engine.log import StreamLog, StreamMoved
@@ -15,8 +15,8 @@ from diskstream.engine.page import Page
 from diskstream.engine.pending import Key, Row, key_beyond
 from diskstream.engine.segment import Away
 from diskstream.engine.view_rows import BY_CONSUMER, BY_TIME, OWNED
-from diskstream.errors import ArgumentError, DiskstreamError, NoGroupError, ReadOnlyError
-from diskstream.ids import MAX_ID, IDLike, parse_id
+from diskstream.errors import NoGroupError
+from diskstream.ids import MAX_ID
 from diskstream.membership import consumer_number, group_number, idle_ms, now_ms, seen
 from diskstream.wanted import Wanted
 
@@ -34,7 +34,6 @@ __all__ = [
     "has_more",
     "look_up",
     "next_blocks",
-    "read_groups",
 ]
 
 MAX_DELIVERIES = 2**63 - 1
@@ -377,96 +376,3 @@ def look_up(
         with contextlib.suppress(StreamMoved):
             log.settle()
         return entries
-
-
-def _check_groups(places: Mapping[bytes, Place]) -> None:
-    """Nothing is given out of one stream where another has no such group.
-
-    Raises:
-        NoGroupError: it has none.
-    """
-    for place in places.values():
-        if not place.owner.exists():
-            raise NoGroupError(place.owner.stream.name, place.owner.name)
-
-
-def _attempt(
-    store: "Store", places: Mapping[bytes, Place], consumer: bytes, wanted: Wanted, *, waits: bool
-) -> dict[bytes, list[Delivery]]:
-    """One look at all streams that may have something."""
-    found: dict[bytes, list[Delivery]] = {}
-    wanted.begin()
-    asked = {name: place for name, place in places.items() if not place.is_as_it_was()}
-    if len(places) > 1:
-        _check_groups(asked)
-    for name, place in asked.items():
-        try:
-            entries = look_up(store, name, place, consumer, wanted, waits=waits and not found)
-        except DiskstreamError:
-            if not any(found.values()):
-                raise
-            break  # what was given is given out; the next call meets the error again
-        wanted.took(entries)
-        if entries or place.after != NEW:
-            found[name] = entries
-        if wanted.full:
-            break
-    return found
-
-
-def _position(after: IDLike) -> EntryID:
-    if after in (">", b">"):
-        return NEW
-    if after in ("$", b"$", "+", b"+"):
-        sign = after.decode() if isinstance(after, bytes) else after
-        raise ArgumentError(
-            f"The {sign} ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer "
-            f"by specifying a proper ID, or use the > ID to get new messages. The {sign} ID would just return an empty "
-            "result set."
-        )
-    return parse_id(after)
-
-
-def _sleep(places: Mapping[bytes, Place], most_s: float) -> None:
-    """Sleeps until another look is worth it. It holds no turn behind that: see `_take_new`."""
-    limits = [place.ripens_in_s for place in places.values() if place.ripens_in_s is not None]
-    turns = [place.turn for place in places.values() if place.turn is not None]
-    bells = [place.bell for place in places.values() if place.bell is not None]
-    wait_turns(turns, bells, max(min([most_s, *limits]), 0.0005))
-
-
-def read_groups(
-    store: "Store",
-    owners: Mapping[bytes, tuple["Group", IDLike]],
-    consumer: bytes,
-    wanted: Wanted,
-    turn: Turn | None = None,
-    *,
-    looked: bool = False,
-) -> dict[bytes, list[Delivery]]:
-    """Reads as a consumer of a group of each stream, as XREADGROUP: see `Store.read_group`.
-
-    `turn` is the place that the call has in the queue already, where there is one stream only. Where it has `looked`
-    before, this is no attempt of the consumer's any more.
-    """
-    if store.read_only:
-        raise ReadOnlyError(str(store.path))
-    places = {name: Place(owner, _position(after), turn, looked=looked) for name, (owner, after) in owners.items()}
-    waits = wanted.block is not None and all(place.after == NEW for place in places.values())
-    wanted.until = None if not wanted.block else time.monotonic() + float(wanted.block)
-    try:
-        while True:
-            found = _attempt(store, places, consumer, wanted, waits=waits)
-            if found or not waits or wanted.over:
-                return found
-            left = None if wanted.until is None else wanted.until - time.monotonic()
-            _sleep(places, LOOK_MS / 1000 if left is None else min(LOOK_MS / 1000, left))
-            store._check_open()
-            if wanted.stop is not None and wanted.stop.is_set():
-                return {}  # nobody would see what it was given; who waits behind it is
-    except NoGroupError as error:
-        raise NoGroupError(error.stream, error.group, "XREADGROUP") from None
-    finally:
-        for place in places.values():
-            if place.turn is not None:
-                place.turn.leave()

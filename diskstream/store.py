@@ -19,7 +19,6 @@ from diskstream import idempotence
 from diskstream._native import Delivery, Entry
 from diskstream.arguments import path_of
 from diskstream.cold_reads import cold_cache
-from diskstream.delivering import read_groups
 from diskstream.dropped import Dropped
 from diskstream.engine import directory, lease, names, replacing, store_page
 from diskstream.engine.closing import close_idle
@@ -41,8 +40,8 @@ from diskstream.errors import (
     DiskstreamError,
     storage_error,
 )
+from diskstream.group_calls import begin_call
 from diskstream.ids import IDLike
-from diskstream.membership import as_member_name
 from diskstream.naming import Naming
 from diskstream.options import Options
 from diskstream.reading import Name, positions_of, read_streams
@@ -469,14 +468,9 @@ class Store(Naming, Upkeep):
         Raises:
             NoGroupError: a stream has no such group; also where it is removed while this waits.
         """
-        self._check_open()
-        key = as_member_name("consumer", consumer)
-        owners = {
-            names.as_name(name): (self.stream(name).group(group, create=False), after)
-            for name, after in positions_of(positions, block if stop is None else None)
-        }
         wanted = Wanted(count, block, noack, claim_ms, max_count, max_bytes, stop)
-        return read_groups(self, owners, key, wanted)
+        with begin_call(self, group, consumer, positions, wanted) as call:
+            return call.run()
 
 
 def _after_fork() -> None:

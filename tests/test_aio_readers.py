@@ -15,7 +15,7 @@ import pytest
 import diskstream
 from diskstream import aio, aio_watching, reading
 from diskstream.aio_readers import Readers
-from diskstream.aio_watching import Waiter, Watching
+from diskstream.aio_watching import Reader, Watching
 from diskstream.errors import ArgumentError, ClosedError, DiskstreamError
 from diskstream.watching import Watch
 from tests.engine.children import child, hear, say
@@ -44,8 +44,15 @@ async def until_waiting(store: aio.Store, count: int) -> None:
 
 
 def is_watched_by(readers: Readers, count: int) -> bool:
-    watching = readers._watching
-    return watching is not None and len(watching._all()) == count and not readers._coming
+    watching = watcher(readers)
+    return watching is not None and len(watching._all()) == count and not readers._watching._coming
+
+
+def watcher(readers: Readers) -> Watching | None:
+    """What the thread does, where there is one."""
+    found = readers._watching._watcher
+    assert found is None or isinstance(found, Watching)
+    return found
 
 
 def test_a_thousand_readers_have_one_thread(tmp_path: Path) -> None:
@@ -121,7 +128,7 @@ def test_a_store_that_is_open_for_reading_only_is_looked_at_for_a_tenth_of_the_t
         async with await aio.open(tmp_path / "s", read_only=True) as store, asyncio.timeout(30):
             read = asyncio.create_task(store.stream("x").read("0", block=0))
             await until_waiting(store, 1)
-            while store._readers._watching is not None and store._readers._watching._patience_s() < 9 * 0.02:
+            while (watching := watcher(store._readers)) is not None and watching._patience_s() < 9 * 0.02:
                 await asyncio.wait([read], timeout=0.001)
             read.cancel()
 
@@ -172,7 +179,7 @@ def test_a_reader_that_is_cancelled_is_let_go_of_and_takes_no_other_along(tmp_pa
 
 def test_readers_of_a_store_that_is_closed_are_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aio_watching, "_LOOK_S", 3600.0)
-    monkeypatch.setattr(aio_watching, "_SLICE_S", 3600.0)
+    monkeypatch.setattr(aio_watching, "SLICE_S", 3600.0)
 
     async def run() -> None:
         store = await aio.open(tmp_path / "s")
@@ -283,7 +290,7 @@ def test_who_waits_for_more_streams_than_may_be_open_does_not_open_them_in_turn(
     tmp_path: Path, logs_opened: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each slice of such a wait opened all of them, four times a second."""
-    monkeypatch.setattr(aio_watching, "_SLICE_S", 0.001)
+    monkeypatch.setattr(aio_watching, "SLICE_S", 0.001)
     monkeypatch.setattr(aio_watching, "_LOOK_S", 0.001)
     names = [f"s{number}" for number in range(8)]
 
@@ -310,7 +317,7 @@ def test_an_answer_to_who_was_cancelled_just_then_is_nobody_s_error(tmp_path: Pa
     async def run() -> None:
         loop, faults = asyncio.get_running_loop(), []
         loop.set_exception_handler(lambda _, fault: faults.append(fault))
-        waiter = Waiter([b"x"], list, [], None, loop, loop.create_future())
+        waiter = Reader([b"x"], list, [], None, loop=loop)
         waiter.tell(waiter.answer.set_result, [])
         waiter.answer.cancel()
         await asyncio.wait([waiter.answer])
@@ -320,7 +327,7 @@ def test_an_answer_to_who_was_cancelled_just_then_is_nobody_s_error(tmp_path: Pa
 
 
 def test_what_is_not_waited_for_any_more_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aio_watching, "_SLICE_S", 0.001)
+    monkeypatch.setattr(aio_watching, "SLICE_S", 0.001)
 
     async def run() -> None:
         async with await aio.open(tmp_path / "s") as store:
@@ -332,9 +339,9 @@ def test_what_is_not_waited_for_any_more_is_not_kept(tmp_path: Path, monkeypatch
                 await stream.add({"n": n})
                 await read
             async with asyncio.timeout(30):
-                while store._readers._watching is None or store._readers._watching._ends:
+                while (watching := watcher(store._readers)) is None or watching._ends:
                     await asyncio.wait([staying], timeout=0.001)
-            assert len(store._readers._watching._watch) == 1
+            assert len(watching._watch) == 1
             staying.cancel()
 
     asyncio.run(run())
@@ -417,7 +424,7 @@ def test_a_fork_has_readers_of_its_own(tmp_path: Path) -> None:
 
 def test_the_thread_ends_with_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It stays a while for the next reader, for whom a program that ends is not to wait."""
-    monkeypatch.setattr(aio_watching, "_SLICE_S", 3600.0)
+    monkeypatch.setattr(aio_watching, "SLICE_S", 3600.0)
 
     async def run() -> None:
         async with await aio.open(tmp_path / "s") as store:
@@ -442,14 +449,14 @@ async def begin(path):
     store = store or await diskstream.aio.open(path)
     reads = [store.stream("x").read("0", block=0), store.read({"x": "0", "y": "0"}, block=0)]
     tasks = [asyncio.ensure_future(read) for read in reads]
-    while store._readers._watching is None or len(store._readers._watching._all()) < 2:
+    while (watching := store._readers._watching._watcher) is None or len(watching._all()) < 2:
         await asyncio.sleep(0)
     return store, tasks
 
 loop = asyncio.new_event_loop()
 async def read_at_once(store):
     read = asyncio.ensure_future(store.stream("z").read("0", block=0))
-    while store._readers._watching is None or not store._readers._watching._all():
+    while (watching := store._readers._watching._watcher) is None or not watching._all():
         await asyncio.sleep(0)
     await store.stream("z").add({"n": 1})
     await read

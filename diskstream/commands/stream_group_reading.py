@@ -14,9 +14,9 @@ from diskstream.commands.stream_reading import read_keys
 from diskstream.commands.table import Command
 from diskstream.commands.waiting import Waiting
 from diskstream.consumer import Consumer
-from diskstream.delivering import read_groups
 from diskstream.errors import DiskstreamError, NoGroupError
 from diskstream.group import Group
+from diskstream.group_calls import read_groups
 from diskstream.ids import MAX_ID
 from diskstream.membership import as_member_name
 from diskstream.standing import Standing

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from diskstream import Group, NoGroupError, Stream, aio, delivering
+from diskstream import Group, NoGroupError, Stream, aio, group_calls
 from tests.group_specs.clock import Clock
 from tests.streams.layers import ids
 
@@ -29,7 +29,7 @@ def waiting_by(monkeypatch: pytest.MonkeyPatch, *steps: Waits) -> None:
     def run_next(turns: Sequence[Any], bells: Sequence[Any], slice_s: float) -> None:
         next(left)(turns, bells, slice_s)
 
-    monkeypatch.setattr(delivering, "wait_turns", run_next)
+    monkeypatch.setattr(group_calls, "wait_turns", run_next)
 
 
 @pytest.mark.parametrize("claim_ms", [0, 5])
@@ -52,7 +52,7 @@ def test_who_claims_does_not_spin_for_an_entry_that_is_gone(
     waiting_by(monkeypatch, wait, wait, wait)
     found = stream._store.read_group("g", "bob", {"s": ">"}, block=0, claim_ms=claim_ms, stop=stop)
     assert found == {}
-    assert min(slices) >= 0.01
+    assert min(slices) > 0.009  # ten milliseconds behind the look
 
 
 def test_who_was_told_to_stop_is_given_nothing(stream: Stream, group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,21 +140,3 @@ def test_what_a_waiting_call_raises_comes_to_the_task(tmp_path: Path) -> None:
 
     with pytest.raises(NoGroupError):
         asyncio.run(whole())
-
-
-def test_a_task_that_is_cancelled_leaves_no_thread(tmp_path: Path) -> None:
-    async def whole() -> list[threading.Thread]:
-        async with await aio.open(tmp_path / "store") as store:
-            await store.stream("s").group("g")
-            reader = asyncio.ensure_future(store.read_group("g", "a", {"s": ">"}, block=0))
-            await asyncio.wait([reader], timeout=0.01)
-            begun = [each for each in threading.enumerate() if each.name == "diskstream waiting"]
-            assert begun
-            reader.cancel()
-            await asyncio.wait([reader])
-            return begun
-
-    threads = asyncio.run(whole())
-    for each in threads:
-        each.join(30)
-    assert not any(each.is_alive() for each in threads)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import diskstream
-from diskstream import Store, delivering, reading, watching
+from diskstream import Store, group_calls, reading, watching
 from diskstream._native import wait_bells, wait_turns
 from diskstream.engine import directory
 from diskstream.engine.files import Files
@@ -163,7 +163,7 @@ _SLICES = 30
 @pytest.fixture
 def grouped(many: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
     """The streams with a group each, whose waits are looked after all the time."""
-    monkeypatch.setattr(delivering, "LOOK_MS", 1)
+    monkeypatch.setattr(group_calls, "LOOK_MS", 1)
     for name in _FEW:
         many.stream(name).create_group("g")
     many.close()
@@ -183,7 +183,7 @@ def test_a_consumer_of_more_than_may_be_open_does_not_open_them_in_turn(
             stop.set()
         return wait_turns(turns, bells, timeout_s)
 
-    monkeypatch.setattr(delivering, "wait_turns", note)
+    monkeypatch.setattr(group_calls, "wait_turns", note)
     logs_opened.clear()
     with diskstream.open(grouped.path, fsync=policy, max_open_streams=8) as few:
         assert few.read_group("g", "c", dict.fromkeys(_FEW, ">"), block=0, stop=stop) == {}

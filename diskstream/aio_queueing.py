@@ -1,0 +1,104 @@
+"""What the thread does that waits for consumers of asyncio: it sleeps on their places in queues, and tells them."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from diskstream._native import LOOK_MS, Ctl, Turn, wait_turns
+from diskstream.aio_waiter import SLICE_S, Waiter
+from diskstream.engine.page import Page
+from diskstream.group_calls import GroupCall
+
+if TYPE_CHECKING:
+    from diskstream.store import Store
+
+__all__ = ["Called", "Queueing"]
+
+
+@dataclass(eq=False, slots=True)
+class Called(Waiter):
+    """A task that waits to look again.
+
+    Attributes:
+        call: what looks. Nobody else uses it meanwhile.
+        turns, bells, due_at: what it waits for, as of its last look.
+    """
+
+    call: GroupCall
+    turns: list[Turn] = field(init=False)
+    bells: list[tuple[Ctl, int]] = field(init=False)
+    due_at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        """As the call stands now."""
+        Waiter.__post_init__(self)
+        self.turns, self.bells, self.due_at = self.call.turns, self.call.bells, self.call.due_at
+
+    def is_called(self, now: float) -> bool:
+        """Whether something was heard, or the time for another look has come."""
+        return (
+            self.due_at <= now
+            or any(turn.called for turn in self.turns)
+            or any(ctl.bell != seen for ctl, seen in self.bells)
+        )
+
+
+class Queueing:
+    """The calls that wait for entries of one store."""
+
+    def __init__(self, store: "Store") -> None:
+        self._store = store
+        self._own = Page.private()  # a bell of its own, to end a wait with
+        self._own_bell = self._own.ctl.bell
+        self._calls: list[Called] = []
+        self._looked_at = self._busy_at = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._own.close()
+
+    def interrupt(self) -> None:
+        """Ends the wait of a turn, this one's or the next one's. Safe from any thread."""
+        self._own.ctl.ring()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody waits, nor has for a while."""
+        return not self._calls and (self._store.closed or time.monotonic() - self._busy_at >= SLICE_S)
+
+    def turn(self, coming: Iterable[Called]) -> None:
+        """Takes in who has come, waits once, and tells who has been called."""
+        self._calls += coming
+        if self._calls:
+            self._busy_at = time.monotonic()
+        self._wait()
+        now = time.monotonic()
+        is_look = now - self._looked_at >= LOOK_MS / 1000
+        if is_look:
+            self._looked_at = now
+        is_closed, left = self._store.closed, []
+        for called in self._calls:
+            if is_closed or called.is_called(now) or (is_look and called.call.may_have_more()):
+                called.tell(called.answer.set_result, None)
+            elif not (is_look and called.is_gone):
+                left.append(called)
+        self._calls = left
+
+    def _wait(self) -> None:
+        turns = [turn for called in self._calls for turn in called.turns]
+        bells = [(self._own.ctl, self._own_bell), *(bell for called in self._calls for bell in called.bells)]
+        until = min((called.due_at for called in self._calls), default=float("inf"))
+        most = LOOK_MS / 1000 if self._calls else SLICE_S
+        wait_turns(turns, bells, max(0.0, min(most, until - time.monotonic())))
+        self._own_bell = self._own.ctl.bell
+
+    def fail(self, error: Exception, coming: Iterable[Called]) -> None:
+        """Tells everybody what ended a turn."""
+        for called in {*coming, *self._calls}:
+            if not called.is_gone:
+                called.tell(called.answer.set_exception, error)
+        self._calls.clear()

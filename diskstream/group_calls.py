@@ -1,0 +1,217 @@
+"""One read as a consumer, in one stream or several: a look, and another one each time that something may have come."""
+
+import math
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from diskstream._native import LOOK_MS, Ctl, Delivery, EntryID, Turn, wait_turns
+from diskstream.delivering import NEW, Place, look_up
+from diskstream.engine.names import as_name
+from diskstream.errors import ArgumentError, DiskstreamError, NoGroupError, ReadOnlyError
+from diskstream.ids import IDLike, parse_id
+from diskstream.membership import as_member_name
+from diskstream.reading import Name, positions_of
+from diskstream.wanted import Wanted
+
+if TYPE_CHECKING:
+    from diskstream.group import Group
+    from diskstream.store import Store
+
+__all__ = ["GroupCall", "begin_call", "read_groups"]
+
+_LEAST_SLEEP_S = 0.0005
+
+
+class GroupCall:
+    """A call of XREADGROUP. Where it waits it stands in the queue of each group, until it is closed; who waited for
+    what it was not given is woken then.
+
+    Of one thread at a time.
+
+    Attributes:
+        waits: whether it waits where there is nothing.
+    """
+
+    def __init__(
+        self,
+        store: "Store",
+        owners: Mapping[bytes, tuple["Group", IDLike]],
+        consumer: bytes,
+        wanted: Wanted,
+        turn: Turn | None = None,
+        *,
+        looked: bool = False,
+    ) -> None:
+        """Looks at nothing yet. How long it waits counts from here.
+
+        Args:
+            store: of the streams.
+            owners: by the name of each stream its group, and where to begin.
+            consumer: who reads.
+            wanted: how much, and for how long.
+            turn: the place that the call has in the queue already, where there is one stream only.
+            looked: whether there was a look already: then this is no attempt of the consumer's any more.
+
+        Raises:
+            ReadOnlyError: the store is open for reading only.
+            ArgumentError: a position is none.
+        """
+        if store.read_only:
+            raise ReadOnlyError(str(store.path))
+        self._store, self._consumer, self._wanted = store, consumer, wanted
+        self._places = {
+            name: Place(owner, _position(after), turn, looked=looked) for name, (owner, after) in owners.items()
+        }
+        self.waits = wanted.block is not None and all(place.after == NEW for place in self._places.values())
+        wanted.until = None if not wanted.block else time.monotonic() + float(wanted.block)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leaves the queues. Of a look that goes on meanwhile, in a thread that nobody waits for, each place is
+        given up with the call.
+        """
+        for turn in self.turns:
+            turn.leave()
+
+    def look(self) -> dict[bytes, list[Delivery]]:
+        """What there is now in those streams that may have something. Waits for locks and disks, and for no entries.
+
+        Raises:
+            NoGroupError: a stream has no such group.
+        """
+        try:
+            return self._look()
+        except NoGroupError as error:
+            raise NoGroupError(error.stream, error.group, "XREADGROUP") from None
+
+    def _look(self) -> dict[bytes, list[Delivery]]:
+        found: dict[bytes, list[Delivery]] = {}
+        wanted = self._wanted
+        wanted.begin()
+        asked = {name: place for name, place in self._places.items() if not place.is_as_it_was()}
+        if len(self._places) > 1:
+            _check_groups(asked)
+        for name, place in asked.items():
+            try:
+                waits = self.waits and not found
+                entries = look_up(self._store, name, place, self._consumer, wanted, waits=waits)
+            except DiskstreamError:
+                if not any(found.values()):
+                    raise
+                break  # what was given is given out; the next call meets the error again
+            wanted.took(entries)
+            if entries or place.after != NEW:
+                found[name] = entries
+            if wanted.full:
+                break
+        return found
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it ends where a look has found nothing."""
+        return not self.waits or self._wanted.over
+
+    # --- between two looks --------------------------------------------------------------------------------------------
+
+    @property
+    def turns(self) -> list[Turn]:
+        """Its places in queues: one of them is called where another look is worth it."""
+        return [turn for place in self._places.values() if (turn := place.turn) is not None]
+
+    @property
+    def bells(self) -> list[tuple[Ctl, int]]:
+        """What rings for it where a queue had no place left, as it was read before the look."""
+        return [bell for place in self._places.values() if (bell := place.bell) is not None]
+
+    @property
+    def due_at(self) -> float:
+        """When another look is worth it though nothing is heard, by `time.monotonic`: the time is up, or entries have
+        lain long enough to be claimed. Not at once: a clock that stands still does not make for a look after the other.
+        """
+        until = math.inf if self._wanted.until is None else self._wanted.until
+        ripe = [place.looked_at + place.ripens_in_s for place in self._places.values() if place.ripens_in_s is not None]
+        return max(min([until, *ripe]), time.monotonic() + _LEAST_SLEEP_S)
+
+    def may_have_more(self) -> bool:
+        """Whether another look may find something. Who was killed as he appended has called nobody."""
+        return self.is_over or not all(place.is_as_it_was() for place in self._places.values())
+
+    def run(self) -> dict[bytes, list[Delivery]]:
+        """Looks and sleeps until there is something, or the call is over.
+
+        Raises:
+            NoGroupError: as `look`.
+            ClosedError: the store was closed meanwhile.
+        """
+        while True:
+            found = self.look()
+            if found or self.is_over:
+                return found
+            # It holds no turn behind that: see `delivering`.
+            wait_turns(self.turns, self.bells, min(LOOK_MS / 1000, max(self.due_at - time.monotonic(), 0.0)))
+            self._store._check_open()
+            if self._wanted.stop is not None and self._wanted.stop.is_set():
+                return {}  # nobody would see what it was given; who waits behind it is
+
+
+def _check_groups(places: Mapping[bytes, Place]) -> None:
+    """Nothing is given out of one stream where another has no such group.
+
+    Raises:
+        NoGroupError: it has none.
+    """
+    for place in places.values():
+        if not place.owner.exists():
+            raise NoGroupError(place.owner.stream.name, place.owner.name)
+
+
+def _position(after: IDLike) -> EntryID:
+    if after in (">", b">"):
+        return NEW
+    if after in ("$", b"$", "+", b"+"):
+        sign = after.decode() if isinstance(after, bytes) else after
+        raise ArgumentError(
+            f"The {sign} ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer "
+            f"by specifying a proper ID, or use the > ID to get new messages. The {sign} ID would just return an empty "
+            "result set."
+        )
+    return parse_id(after)
+
+
+def read_groups(
+    store: "Store",
+    owners: Mapping[bytes, tuple["Group", IDLike]],
+    consumer: bytes,
+    wanted: Wanted,
+    turn: Turn | None = None,
+    *,
+    looked: bool = False,
+) -> dict[bytes, list[Delivery]]:
+    """Reads as a consumer of a group of each stream: the arguments and errors of `GroupCall`, and of its `run`."""
+    with GroupCall(store, owners, consumer, wanted, turn, looked=looked) as call:
+        return call.run()
+
+
+def begin_call(
+    store: "Store", group: str | bytes, consumer: str | bytes, positions: Mapping[Name, IDLike], wanted: Wanted
+) -> GroupCall:
+    """A call with the arguments of `Store.read_group`.
+
+    Raises:
+        ClosedError, ReadOnlyError: the store is closed, or open for reading only.
+        ArgumentError: a name or a position is none.
+    """
+    store._check_open()
+    key = as_member_name("consumer", consumer)
+    owners = {
+        as_name(name): (store.stream(name).group(group, create=False), after)
+        for name, after in positions_of(positions, wanted.block if wanted.stop is None else None)
+    }
+    return GroupCall(store, owners, key, wanted)
