@@ -337,7 +337,6 @@ def _take_new(
         if entries or not waits:
             break
         if place.turn is None or not place.turn.again():
-            place.turn = None  # before: dropped behind it, one of a page made anew since gives up the place of this one
             place.turn = log.ctl.join_queue(group)
             place.bell = None if place.turn is not None else (log.ctl, log.ctl.bell)
             if log.options.is_always and place.turn is not None:

@@ -259,6 +259,42 @@ def test_it_is_not_looked_again_where_nothing_has_changed(tmp_path: Path, monkey
     asyncio.run(run())
 
 
+def test_those_who_wait_for_more_streams_than_may_be_open_do_not_open_them_in_turn(
+    tmp_path: Path, logs_opened: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A place in the queue of a page that was made anew was given up with the one before: that called its waiter."""
+    turns = itertools.count()
+    turn = Queueing.turn
+
+    def count_turns(self: Queueing, coming: Any) -> None:
+        next(turns)
+        turn(self, coming)
+
+    monkeypatch.setattr(Queueing, "turn", count_turns)
+    monkeypatch.setattr(aio_queueing, "LOOK_MS", 1)
+
+    async def until_passed(count: int) -> None:
+        never, before = asyncio.get_running_loop().create_future(), next(turns)
+        while next(turns) < before + count:
+            await asyncio.wait([never], timeout=0.001)
+
+    async def run() -> None:
+        async with await aio.open(tmp_path / "s", fsync="os", max_open_streams=4) as store:
+            groups = [await store.stream(f"s{n}").group("g") for n in range(12)]
+            reads = [asyncio.create_task(group.consumer("a").read(count=1, block=0)) for group in groups]
+            await until_waiting(store, 12)
+            await until_passed(100)  # each looks once more, where its stream was closed, and marked, behind its look
+            await until_waiting(store, 12)
+            opened = len(logs_opened)
+            await until_passed(200)
+            assert len(logs_opened) == opened
+            for n in range(12):
+                await store.stream(f"s{n}").add({"n": n})
+                assert await numbers(reads[n]) == [n]
+
+    asyncio.run(run())
+
+
 def test_an_error_of_a_turn_is_raised_in_each_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         async with await aio.open(tmp_path / "s") as store:

@@ -115,9 +115,10 @@ impl Ctl {
         // Never without them in between: who is killed here leaves a page that is as poisoned as it was.
         self.u32(12).store(flags, Ordering::SeqCst);
         // Who closed the stream for lack of room and waits for it all the same still compares the wake word: begun at
-        // nought, it might be as it was read when the next entry has come.
-        let kept = Bell::Readers as usize;
-        for offset in (16..PAGE_BYTES).step_by(4).filter(|offset| *offset != kept) {
+        // nought, it might be as it was read when the next entry has come. Nor is a ticket given twice: who gives up a
+        // place that he had on the page before would give up another's.
+        let kept = [Bell::Readers as usize, crate::queue::TICKETS, crate::queue::TICKETS + 4];
+        for offset in (16..PAGE_BYTES).step_by(4).filter(|offset| !kept.contains(offset)) {
             self.u32(offset).store(0, Ordering::Relaxed);
         }
         for lock in [Lock::Append, Lock::Flush, Lock::Maintenance] {

@@ -19,7 +19,7 @@ const PLACE_BYTES: usize = 32;
 /// Waiters of one stream that are served in order; more of them are woken together.
 pub const PLACES: usize = 96;
 const WAITERS: usize = 480;
-const TICKETS: usize = 488;
+pub(crate) const TICKETS: usize = 488;
 
 const FREE: u32 = 0;
 const WAITING: u32 = 1;
@@ -305,6 +305,18 @@ mod tests {
         assert!(woken(&ctl, first) && !woken(&ctl, second));
         ctl.leave_queue(first, false);
         assert!(woken(&ctl, second));
+    }
+
+    #[test]
+    fn who_waited_on_the_page_as_it_was_before_gives_up_nobody_s_place() {
+        let (_file, ctl) = page("renewed");
+        let before = ctl.join_queue(1).unwrap();
+        ctl.init(2, 0).unwrap();
+        let [first, second] = [ctl.join_queue(1).unwrap(), ctl.join_queue(1).unwrap()];
+        assert!(!ctl.wait_again(before));
+        ctl.leave_queue(before, false);
+        ctl.wake_queue(1, None);
+        assert!(woken(&ctl, first) && !woken(&ctl, second));
     }
 
     #[test]
