@@ -1,14 +1,17 @@
 """What groups hold, in plain Python, to compare with."""
 
 import dataclasses
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from diskstream import Delivery, Group, PendingEntry, Store, Stream
-from tests.streams.background import Background
+from tests.streams.background import LIMIT_S
 from tests.streams.layers import rows
 
 __all__ = ["dump", "fill", "given", "held", "joined", "owners", "table", "until"]
+
+_PAUSE_S = 0.0002
 
 
 def fill(stream: Stream, first: int, last: int) -> None:
@@ -56,11 +59,11 @@ def until(happened: Callable[[], bool], what: str) -> None:
     Raises:
         AssertionError: it did not.
     """
-    pause = Background(lambda: None)
-    for _ in range(100_000):
+    never = threading.Event()
+    for _ in range(int(LIMIT_S / _PAUSE_S)):
         if happened():
             return
-        pause.ended(within_s=0.0002)
+        never.wait(_PAUSE_S)
     raise AssertionError(f"in vain: {what}")
 
 
