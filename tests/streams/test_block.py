@@ -12,7 +12,7 @@ import diskstream
 from diskstream import ArgumentError, ClosedError, Entry, EntryID, Store
 from diskstream.engine import reader as engine_reader
 from diskstream.engine.log import StreamLog
-from tests.streams.background import Background, until_ended
+from tests.streams.background import LIMIT_S, Background, until_ended
 from tests.streams.layers import ids, small_store
 
 Read = dict[bytes, list[Entry]]
@@ -244,7 +244,7 @@ def test_wait_durable_ends_where_what_came_is_gone_before_it_looks(
             return found
 
         monkeypatch.setattr(engine_reader, "last_id", look_and_miss)
-        assert stream.wait_durable("5-2", timeout=0.5)
+        assert stream.wait_durable("5-2", timeout=LIMIT_S)
         assert stream.info().durable
 
 
