@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import diskstream
-from diskstream.errors import ArchiveError
+from diskstream.errors import ArchiveError, CorruptionError, RemoteError
 from diskstream.ids import MAX_ID, EntryID, parse_end, parse_start
 from diskstream.options import streams_within_descriptors
 from diskstream.spark.jobs.comparing import DayTask, Differing, Side, SideTask, compare_rows, sum_side
@@ -247,11 +247,12 @@ def _ranges(
             notes[name] = "not archived"
             continue
         stream = store.stream(name)
-        first = _first_live(stream)
+        low = max(reach.first, parse_start(settings.start))
+        first = _first_live(stream, low)
         if first is None:
             notes[name] = "the store has no entries of it any more"
             continue
-        low = max(reach.first, first, parse_start(settings.start))
+        low = max(low, first)
         high = min(reach.last, parse_end(settings.end))
         if low > high:
             notes[name] = "no range that both have"
@@ -260,8 +261,20 @@ def _ranges(
     return ranges, notes
 
 
-def _first_live(stream: Stream) -> EntryID | None:
-    entry = next(iter(stream.range("-", "+", count=1)), None)
+def _first_live(stream: Stream, low: EntryID) -> EntryID | None:
+    """The ID of the first entry; of one before `low`, in a segment that cannot be read and need not be, one that it may
+    have: a segment is there as long as it has live entries.
+
+    Raises:
+        CorruptionError, RemoteError: a segment that is to be compared cannot be read.
+    """
+    try:
+        entry = next(iter(stream.range("-", "+", count=1)), None)
+    except (CorruptionError, RemoteError):
+        piece = next(iter(stream.splits(damaged=True)), None)
+        if piece is None or piece.last >= low:
+            raise
+        return piece.first
     return None if entry is None else entry.id
 
 
