@@ -3,7 +3,7 @@
 import logging
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -262,15 +262,17 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         store, begun = self._opened(), {**offsets.decode(start), **offsets.new_ones(end)}
         ranges: list[tuple[bytes, EntryID, EntryID]] = []
         meant = offsets.identities(end)
-        for name, last in offsets.decode(end).items():
-            first = begun.get(name, MIN_ID).next()
-            if first is None or first > last:
-                continue
+        read = {
+            name: (first, last)
+            for name, last in offsets.decode(end).items()
+            if (first := begun.get(name, MIN_ID).next()) is not None and first <= last
+        }
+        for name, (first, last) in read.items():
             # What has the name of a stream that is gone is read by a later batch, from its beginning, and not here too.
             stream = store.stream(name)
             there: bytes | None = name
             if not self._unopened.has(stream, last) and not is_same(stream, meant.get(name)):
-                there = self._renamed_to(name, meant)
+                there = self._renamed_to(meant[name], {each for each in read if meant.get(each) == meant[name]})
             if there is not None:
                 ranges.append((there, first, last))
         path = str(store.path)
@@ -282,10 +284,10 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             EntriesPartition(path, path, (), leased=False)
         ]
 
-    def _renamed_to(self, name: bytes, meant: Mapping[bytes, bytes]) -> bytes | None:
-        """The name that a stream of a planned batch has now, where that is read too, and not in this batch."""
-        identity = meant[name]
-        others = (self._opened().stream(each) for each in self._names() if meant.get(each) != identity)
+    def _renamed_to(self, identity: bytes, its_own: Collection[bytes]) -> bytes | None:
+        """The name that a stream of a planned batch has now, where that is read too, and not in this batch by one of
+        `its_own`."""
+        others = (self._opened().stream(each) for each in self._names() if each not in its_own)
         return next(
             (each.name for each in others if not self._unopened.has(each) and each.identity() == identity), None
         )

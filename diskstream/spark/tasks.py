@@ -3,11 +3,12 @@
 import json
 import logging
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from diskstream.errors import ChangedError, CorruptionError, NotAStoreError
 from diskstream.ids import EntryID
@@ -18,6 +19,7 @@ from diskstream.spark.losses import check_there, fault_of, is_same, whole
 from diskstream.spark.names import as_text
 from diskstream.spark.options import ReadOptions
 from diskstream.spark.partitions import EntriesPartition, Slice
+from diskstream.spark.planning import is_chosen
 from diskstream.spark.schemas import Plan
 from diskstream.store import Store
 from diskstream.stream import Stream
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["check_seen", "opened", "read_entries", "report_skipped"]
 
 _log = logging.getLogger("diskstream.spark")
+_MOST_RENAMES: Final = 100  # that a slice is read on after
 
 
 def check_seen(path: str, given: str) -> None:
@@ -78,11 +81,11 @@ def read_entries(partition: EntriesPartition, plan: Plan, options: ReadOptions) 
         read = partial(_scan, each=each, plan=plan, options=options)
         with _opened_for(each, partition, anew) as store:
             if partition.leased or options.fail_on_data_loss:
-                found = whole(store, each.stream, each.range, read, identity=each.identity)
+                for batch in whole(store, each.stream, each.range, read, identity=each.identity):
+                    yield assemble(text, batch)
             else:
-                found = _what_is_left(store.stream(each.stream), each, read)
-            for batch in found:
-                yield assemble(text, batch)
+                for name, batch in _what_is_left(store, each, plan, options):
+                    yield assemble(as_text(name), batch)
     spare_the_collector()
 
 
@@ -107,13 +110,33 @@ def _opened_for(each: Slice, partition: EntriesPartition, anew: list[str]) -> It
 
 
 def _what_is_left(
-    stream: Stream, each: Slice, read: "Callable[[Stream], Iterator[pa.RecordBatch]]"
-) -> "Iterator[pa.RecordBatch]":
+    store: Store, each: Slice, plan: Plan, options: ReadOptions
+) -> "Iterator[tuple[bytes, pa.RecordBatch]]":
     """Where losses are allowed, a stream that goes while it is read is at its end, and of another one that has its name
-    nothing was planned."""
-    if is_same(stream, each.identity):
-        with suppress(ChangedError):
-            yield from read(stream)
+    nothing was planned. One that was renamed since, to a name that is read too, is read on there: later batches take
+    what was planned for read. With each batch comes the name that it was read under."""
+    stream, left = store.stream(each.stream), each
+    for _ in range(_MOST_RENAMES):
+        found = stream if is_same(stream, each.identity) else _renamed(store, each, options)
+        if found is None:
+            return
+        stream = found
+        try:
+            for batch in _scan(stream, left, plan, options):
+                yield stream.name, batch
+                following = EntryID(batch.column(0)[-1].as_py(), batch.column(1)[-1].as_py()).next()
+                if following is None or following > left.range[1]:
+                    return
+                left = replace(left, first=(following.ms, following.seq))
+        except ChangedError:
+            continue
+        return
+
+
+def _renamed(store: Store, each: Slice, options: ReadOptions) -> Stream | None:
+    """The stream that a slice was planned of, under the name that it has now, where that is read too."""
+    others = (store.stream(name) for name in store.streams() if is_chosen(name, options))
+    return next((one for one in others if fault_of(one) is None and one.identity() == each.identity), None)
 
 
 def _scan(stream: Stream, each: Slice, plan: Plan, options: ReadOptions) -> "Iterator[pa.RecordBatch]":

@@ -10,6 +10,7 @@ import pytest
 import diskstream
 from diskstream import DataLossError, NotAStoreError, Store
 from tests.spark.test_stream_units import Query, at, fill
+from tests.streams.layers import small_store
 
 pytest.importorskip("pyarrow")
 
@@ -99,6 +100,49 @@ def test_a_batch_that_was_planned_is_read_where_its_stream_was_renamed_to(store:
     assert sorted(again.batch()) == [("x", 7), ("x", 8), ("y", 4), ("y", 5)]
 
 
+def test_a_batch_that_was_planned_is_read_where_its_stream_was_renamed_back_to(store: Store) -> None:
+    """The query knew the stream by that name before, and took it for read by a position of then."""
+    fill(store, range(1, 3))
+    options: dict[str, Any] = {"streams": None, "streampattern": "*", "failondataloss": "false"}
+    query = Query(store.path, **options)
+    assert query.batch() == [("x", 1), ("x", 2)]
+    store.rename("x", "y")
+    assert query.batch() == []
+    fill(store, range(3, 5), "y")
+    start, end = query.offset, query.latest()
+    store.rename("y", "x")
+    again = Query(store.path, end, **options)
+    assert again.read(start, end) == [("x", 3), ("x", 4)]
+    assert again.batch() == []
+
+
+@pytest.mark.parametrize("read_before", [False, True])
+@pytest.mark.parametrize(("new", "goes_on"), [("y", True), ("elsewhere", False)])
+def test_a_task_reads_on_where_its_stream_was_renamed_to(
+    tmp_path: Path, new: str, *, read_before: bool, goes_on: bool
+) -> None:
+    """Later batches take for read what was planned: what the task had not read yet came in none of them."""
+    with small_store(tmp_path / "store", segment_bytes=8192, node_max_entries=4) as store:
+        for number in range(1, 201):
+            store.stream("x").add({"n": number, "pad": f"{number:0100}"}, f"{number}-0")
+        query = Query(store.path, streams=None, streampattern="?", failondataloss="false", batchrows=3)
+        end = query.latest()
+        (partition,) = query.reader.partitions(query.offset, end)
+        task = query.reader.read(partition)
+        found = pairs(next(task)) if read_before else []
+        store.rename("x", new)
+        fill(store, range(301, 303))
+        found += [pair for batch in task for pair in pairs(batch)]
+        begun = [number for name, number in found if name == "x"]
+        assert begun == list(range(1, 1 + len(begun)))
+        assert bool(begun) == read_before
+        assert found[len(begun) :] == [("y", number) for number in range(1 + len(begun), 201) if goes_on]
+        assert len(begun) < 200
+        query.offset = end
+        assert query.batch() == [("x", 301), ("x", 302)]
+        assert query.batch() == []
+
+
 def test_a_stream_that_is_renamed_while_a_batch_is_planned_is_read_once(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +159,10 @@ def test_a_stream_that_is_renamed_while_a_batch_is_planned_is_read_once(
     fill(store, range(6, 9))
     monkeypatch.setattr(query.reader, "_names", renamed_before)
     assert [number for _ in range(3) for number in query.numbers()] == [6, 7, 8]
+
+
+def pairs(batch: Any) -> list[tuple[str, int]]:
+    return list(zip(batch["stream"].to_pylist(), batch["n"].to_pylist(), strict=True))
 
 
 # --- stores -----------------------------------------------------------------------------------------------------------
