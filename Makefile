@@ -40,7 +40,8 @@ build: $(STAMPS)/native $(STAMPS)/bytecode ## Build the native core and install 
 demo: build $(STAMPS)/columnar $(STAMPS)/spark-bytecode ## Feed, tail, crash, recover and seal a store with this machine's telemetry
 	$(BIN)/diskstream demo $(DEMO_ARGS)
 
-# Four at most: Spark's tests, which take longest, are one process's, and some others keep all processors at work themselves.
+# Four at most: those of Spark's tests that share a session take longest and are one process's, and some others keep all
+# processors at work themselves.
 test: build $(STAMPS)/test $(STAMPS)/columnar $(STAMPS)/classes $(STAMPS)/spark-bytecode ## Run all tests, in a process for each processor
 	$(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 $(PYTEST_ARGS)
 

@@ -1,5 +1,6 @@
 """What many tests share: an open store, the folder of shared material, a real Redis server to compare with."""
 
+import functools
 import os
 import shutil
 import socket
@@ -35,13 +36,23 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
 class _Units(LoadScopeScheduling):  # type: ignore[misc]  # it ships no types
-    """What a process of tests is given: a file, a test of a file that takes long, or Spark's all, for its session."""
+    """What a process of tests is given: a file, a test of a file that takes long, or all that share one Spark."""
 
     def _split_scope(self, nodeid: str) -> str:
-        if nodeid.startswith("tests/spark/"):
-            return "tests/spark"
         file, _, _ = nodeid.partition("::")
-        return nodeid if file in OF_LONG_TESTS else file
+        return nodeid if file in OF_LONG_TESTS else _shared_spark(file) or file
+
+
+@functools.cache
+def _shared_spark(file: str) -> str:
+    """Which of the two that take seconds to start the tests of a file share with those of others, the session or the
+    cluster: each of them starts in one process then. Empty where they start none."""
+    if SPARK not in (ROOT / file).parents:
+        return ""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    if "cluster: Cluster" in text:
+        return "the cluster"
+    return "the session" if 'spark: "SparkSession"' in text else ""
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:

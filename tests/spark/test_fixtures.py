@@ -1,12 +1,8 @@
-"""The fixtures themselves: a session computes, a failed task is tried again, and a killed driver leaves nothing."""
+"""The session of the fixtures: it computes, and a task that fails is tried again."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from tests.engine.children import hear, say, until
-from tests.spark.cluster import Cluster
-from tests.spark.process_tree import in_session
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,19 +40,3 @@ def test_a_task_that_fails_is_tried_again(spark: "SparkSession", tmp_path: Path)
         yield from batches
 
     assert spark.range(0, ROWS, numPartitions=1).mapInArrow(flaky, "id long").count() == ROWS
-
-
-def waits_for_a_session(spark: "SparkSession") -> None:
-    say("ready")
-    hear()
-
-
-def test_a_killed_driver_leaves_nothing_behind(cluster: Cluster, tmp_path: Path) -> None:
-    """Neither on the cluster, which the next test uses, nor on this machine."""
-    with cluster.driver(tmp_path, waits_for_a_session) as driver:
-        assert driver.hear() == "ready"
-        driver.until(lambda: cluster.executors().keys() == set(cluster.workers()))
-        assert any("java" in process.command for process in in_session(driver.pid))
-        assert driver.kill() == []
-        assert in_session(driver.pid) == []
-    until(lambda: not cluster.executors())
