@@ -3,6 +3,7 @@
 import itertools
 import json
 import pickle
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,7 @@ from diskstream.spark.jobs.place import Place
 from diskstream.spark.options import ReadOptions
 from diskstream.spark.schemas import default_schema, plan
 from diskstream.spark.source import DiskstreamSource
-from tests.spark.archives import BASE, DAY, days, fill, no_spark
+from tests.spark.archives import BASE, DAY, NO_SPARK, days, fill, in_process, no_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,21 +84,33 @@ def same(found: pa.Table, expected: pa.Table) -> bool:
     return found.schema == expected.schema and repr(found.to_pylist()) == repr(expected.to_pylist())
 
 
-@pytest.fixture
-def both(no_spark: Any, tmp_path: Path) -> tuple[Path, Path]:
-    """A store with odd streams, and its archive of several runs; one stream is compacted."""
-    store, root = tmp_path / "store", tmp_path / "archive"
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store of odd streams, and its archive of several runs; one stream is compacted."""
+    folder = tmp_path_factory.mktemp("built")
+    store, root = folder / "store", folder / "archive"
     at = itertools.count()
-    for run in range(3):
-        for name in (b"s", b"odd%\xff,1"):
-            entries = [(f"{BASE + run * DAY + 1000 * next(at)}-{next(at)}", each) for each in ENTRIES * 3]
-            fill(store, name, entries)
-        fill(store, "large", [(f"{(1 << 63) + run}-{(1 << 64) - 1}", {"n": str(run)})])
-        archive.run(no_spark, ArchiveSettings(str(store), str(root)))
-    fill(store, "s", [(f"{BASE + 4 * DAY + number}-0", {"n": str(number)}) for number in range(50)])
-    archive.run(no_spark, ArchiveSettings(str(store), str(root)))
-    compact.run(no_spark, compact.CompactSettings(str(root), streams=(b"s",)))
-    return store, root
+    with pytest.MonkeyPatch.context() as patch:
+        for job in (archive, compact):
+            patch.setattr(job, "run_tasks", in_process)
+        for run in range(3):
+            for name in (b"s", b"odd%\xff,1"):
+                entries = [(f"{BASE + run * DAY + 1000 * next(at)}-{next(at)}", each) for each in ENTRIES * 3]
+                fill(store, name, entries)
+            fill(store, "large", [(f"{(1 << 63) + run}-{(1 << 64) - 1}", {"n": str(run)})])
+            archive.run(NO_SPARK, ArchiveSettings(str(store), str(root)))
+        fill(store, "s", [(f"{BASE + 4 * DAY + number}-0", {"n": str(number)}) for number in range(50)])
+        archive.run(NO_SPARK, ArchiveSettings(str(store), str(root)))
+        compact.run(NO_SPARK, compact.CompactSettings(str(root), streams=(b"s",)))
+    return folder
+
+
+@pytest.fixture
+def both(no_spark: Any, built: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """Copies of the store and of the archive, for one test."""
+    for name in ("store", "archive"):
+        shutil.copytree(built / name, tmp_path / name)
+    return tmp_path / "store", tmp_path / "archive"
 
 
 @pytest.mark.parametrize("layout", BODIES)
