@@ -1,8 +1,8 @@
 """Arrow record batches over what the native core laid out: see `Scanned.scan`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from diskstream._native import ScanBatch, ScanLayout
 from diskstream.columnar import import_arrow
@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
     from diskstream._native_segments import _FieldLists
 
-__all__ = ["Layout", "arrow_type", "as_batch", "field_list_type"]
+__all__ = ["BATCH_BYTES", "Layout", "arrow_type", "as_batch", "field_list_type", "most_rows"]
+
+# No batch holds more, but for a single row.
+BATCH_BYTES: Final = 16 << 20
 
 _ROUNDED = ("decimal", "double", "float", "timestamp")
 
@@ -89,6 +92,14 @@ def arrow_type(kind: str) -> "pa.DataType":
         "binary": pa.binary(),
     }
     return kinds[kind]
+
+
+def most_rows(columns: Iterable[tuple[bytes, str]]) -> int:
+    """How many rows of these columns of ``typed`` a batch may have for its cells alone: a column has one for each row,
+    whether the entry has that field or not, so that of small entries a wide batch is large."""
+    # The value, or where a text ends, and whether it is null.
+    bits = [(32 if kind in ("string", "binary") else arrow_type(kind).bit_width) + 1 for _, kind in columns]
+    return max(1, 8 * BATCH_BYTES // max(8, sum(bits)))  # entries have a byte at least
 
 
 def _lists(pa: Any, parts: "_FieldLists", *, as_map: bool = False, empty_is_null: bool = False) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from diskstream import vitals
 from diskstream._native import Block, EntryID, ScanBatch, ScanLayout
 from diskstream.arguments import check_whole
-from diskstream.batches import Layout, as_batch
+from diskstream.batches import BATCH_BYTES, Layout, as_batch, most_rows
 from diskstream.digests import Digest
 from diskstream.engine import lease, names, positions, reader, splits, tally
 from diskstream.engine.files import Files
@@ -28,7 +28,6 @@ __all__ = ["Scanned"]
 
 _T = TypeVar("_T")
 _BYTES_AT_ONCE = 64 << 20
-_BATCH_BYTES = 16 << 20
 _PAIR = 2
 _ENTRIES_AT_ONCE = 1 << 20
 
@@ -212,7 +211,7 @@ class Scanned:
             exact: raise also where a value would be rounded or cut to fit, or is past what a float can hold.
             metadata: add ``segment``, ``position`` (in it) and ``size_bytes`` (of names and values), int64 each.
             times: give ``ts``; it costs a little, and says nothing that ``id_ms`` does not.
-            batch_rows: rows of a batch, about; fewer where they hold more than 16 MiB.
+            batch_rows: rows of a batch, about; fewer where they hold more than 16 MiB, or their columns would.
 
         Raises:
             ArgumentError: no such layout or type; with ``fail``, a repeated name; with `strict` or `exact`, a value
@@ -226,8 +225,7 @@ class Scanned:
         check_whole("batch_rows", batch_rows)
         if batch_rows < 1:
             raise ArgumentError("a batch has at least one row")
-        most = _BATCH_BYTES  # of rows too: each has a byte
-        return self._scan(parse_start(start), parse_end(end), how, min(batch_rows, most))
+        return self._scan(parse_start(start), parse_end(end), how, min(batch_rows, most_rows(how.columns)))
 
     def _scan(self, start: EntryID, end: EntryID, how: Layout, batch_rows: int) -> "Iterator[pa.RecordBatch]":
         """Goes on behind the last batch where the stream was moved and is back, and nowhere else."""
@@ -276,13 +274,13 @@ def _up_to_date(log: StreamLog) -> StreamLog:
 def _batches(
     log: StreamLog, start: EntryID, end: EntryID, layout: ScanLayout, rows: int
 ) -> Iterator[tuple[int, ScanBatch]]:
-    """Batches of one segment each, of about so many rows, and not of more than `_BATCH_BYTES`."""
+    """Batches of one segment each, of about so many rows, and not of more than `BATCH_BYTES`."""
     run: list[Block] = []
     held, held_bytes, current = 0, 0, 0
-    for number, found in reader.numbered_batches(log, start, end, layout, rows=rows, size_bytes=_BATCH_BYTES):
+    for number, found in reader.numbered_batches(log, start, end, layout, rows=rows, size_bytes=BATCH_BYTES):
         block = found if isinstance(found, Block) else None
         fits = block is not None and number == current and held + len(block) <= rows
-        if run and (block is None or not fits or held_bytes + block.value_bytes > _BATCH_BYTES):
+        if run and (block is None or not fits or held_bytes + block.value_bytes > BATCH_BYTES):
             yield current, layout.batch(run)
             run, held, held_bytes = [], 0, 0
         if isinstance(found, ScanBatch):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import InputPartition
 
 from diskstream.arrow_rows import pack as packed_rows
-from diskstream.batches import Layout, as_batch
+from diskstream.batches import Layout, as_batch, most_rows
 from diskstream.errors import ArchiveError, ArgumentError, ChangedError, NotAStoreError
 from diskstream.ids import EntryID
 from diskstream.plurals import number_of
@@ -155,12 +155,13 @@ def read_archived(partition: ArchivePartition, plan: Plan, options: ReadOptions)
         )
     assemble = plan.assembler(large_ids=options.large_ids)
     scanned = _scanner(plan, partition.shape, options)
+    rows = min(options.batch_rows, most_rows(plan.columns))
     for each in partition.slices:
         text = as_text(each.file.stream)
         with closing(_rows(place, each, partition.shape, plan, options)) as batches:
             for batch in batches:
-                for start in range(0, batch.num_rows, options.batch_rows):
-                    yield assemble(text, scanned(batch.slice(start, options.batch_rows)))
+                for start in range(0, batch.num_rows, rows):
+                    yield assemble(text, scanned(batch.slice(start, rows)))
     spare_the_collector()
 
 

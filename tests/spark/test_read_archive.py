@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import types as st
 
-from diskstream import EntryID
+from diskstream import EntryID, batches
 from diskstream.errors import ArchiveError, ArgumentError, DiskstreamError, NotAStoreError
 from diskstream.spark import archived_entries
 from diskstream.spark.archived_entries import ArchivePartition, plan_archive
@@ -120,6 +120,17 @@ def test_every_layout_is_what_the_store_gives(both: tuple[Path, Path], layout: s
     found = read(root, schema(layout), largeIds="wrap", **given)
     assert found.num_rows == 2 * 45 + 3 + 50
     assert same(found, read(store, schema(layout), largeIds="wrap", **given))
+
+
+def test_a_batch_of_many_columns_has_few_rows(both: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    store, root = both
+    monkeypatch.setattr(batches, "BATCH_BYTES", 1 << 10)
+    columns = schema("typed")
+    most = batches.most_rows(plan(columns, ReadOptions(path="x")).columns)
+    assert most < 45
+    found = read(root, columns, streams="s")
+    assert max(len(chunk) for chunk in found["n"].chunks) == most
+    assert same(found, read(store, columns, streams="s"))
 
 
 def test_columns_may_be_chosen_in_any_order(both: tuple[Path, Path]) -> None:
