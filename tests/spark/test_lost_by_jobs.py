@@ -13,6 +13,7 @@ pytest.importorskip("pyarrow")
 
 from diskstream.spark.jobs.archive import archive_slices
 from diskstream.spark.jobs.archive_plan import ArchiveTask
+from diskstream.spark.jobs.comparing import DayTask, SideTask, compare_rows, sum_side
 from diskstream.spark.jobs.manifest import Shape
 from diskstream.spark.jobs.replay import Work, _of_store
 from diskstream.spark.jobs.scanning import scanned
@@ -35,9 +36,23 @@ def _replay(store: Store, _: Path) -> None:
     list(_of_store(Work(str(store.path), False, (("y", "x", "1-0", "99-0"),), 99)))
 
 
+def _reconcile(store: Store, folder: Path) -> None:
+    sum_side(SideTask(str(store.path), str(folder), Shape("fields", ()), (_slice(store),)))
+
+
+def _reconcile_rows(store: Store, folder: Path) -> None:
+    compare_rows(DayTask(str(store.path), str(folder), Shape("fields", ()), b"x", (1, 0), (99, 0), ()))
+
+
 @pytest.mark.parametrize(
     ("job", "says"),
-    [(_archive, "run it again"), (_profile, "run it again"), (_replay, "under another name, with the option start")],
+    [
+        (_archive, "run it again"),
+        (_profile, "run it again"),
+        (_reconcile, "run it again"),
+        (_reconcile_rows, "run it again"),
+        (_replay, "under another name, with the option start"),
+    ],
 )
 def test_a_job_without_a_lease_says_what_its_user_can_do(
     tmp_path: Path, job: Callable[[Store, Path], None], says: str

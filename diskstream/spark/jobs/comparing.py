@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from diskstream import leases
 from diskstream.errors import ArchiveError
 from diskstream.ids import EntryID
 from diskstream.spark.jobs.digest import Digest, digest_of, row_hashes
@@ -19,7 +18,9 @@ from diskstream.spark.jobs.part_reading import read_part, rows_within
 from diskstream.spark.jobs.parts import archived
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.kept_stores import STORES
+from diskstream.spark.losses import RUN_AGAIN, whole
 from diskstream.spark.partitions import Slice
+from diskstream.stream import Stream
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -97,13 +98,15 @@ def sum_side(task: SideTask) -> Side:
 
     Raises:
         CorruptionError: the store cannot be read.
+        DataLossError: a store that can have no lease has lost what was planned.
         StorageError: the disk says no.
     """
     days: dict[tuple[bytes, int], Digest] = {}
     damage = ""
     if task.file is None:
         for each in task.slices:
-            _add(days, each.stream, map(archived, _scanned(task.store, task.shape, each.stream, each.range)))
+            scanned = _scanned(task.store, task.shape, each.stream, each.range, identity=each.identity)
+            _add(days, each.stream, map(archived, scanned))
     else:
         try:
             damage = _sum_file(days, task, task.file)
@@ -134,16 +137,19 @@ def _add(
 
 
 def _scanned(
-    store: str, shape: Shape, stream: bytes, within: _Range, *, metadata: bool = False
+    store: str, shape: Shape, stream: bytes, within: _Range, *, identity: bytes | None = None, metadata: bool = False
 ) -> "Iterator[pa.RecordBatch]":
     if not Path(store).exists():
         STORES.forget()
         raise ArchiveError(f"the lease {store} is gone: driver and workers must see the store under the same path")
-    with STORES.reading(store) as opened:
-        scanned = opened.stream(stream).scan(
+
+    def read(found: Stream) -> "Iterator[pa.RecordBatch]":
+        return found.scan(
             *within, layout=shape.layout, columns=shape.columns, metadata=metadata, batch_rows=_BATCH_ROWS
         )
-        yield from leases.used(Path(store), scanned)
+
+    with STORES.reading(store) as opened:
+        yield from whole(opened, stream, within, read, identity=identity, advice=RUN_AGAIN)
 
 
 def _with_segments(batch: "pa.RecordBatch") -> _Rows:
@@ -165,6 +171,7 @@ def compare_rows(task: DayTask) -> list[Differing]:
 
     Raises:
         CorruptionError: the store cannot be read.
+        DataLossError: a store that can have no lease has lost some of the range.
         StorageError: the disk says no.
     """
     within = EntryID(*task.first), EntryID(*task.last)

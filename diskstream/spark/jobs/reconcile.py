@@ -162,7 +162,8 @@ def run(spark: "SparkSession | None", settings: ReconcileSettings) -> ReconcileS
         ArchiveError: there is no archive, its manifest is damaged, or it is of another store.
         NotAStoreError, NoSuchStreamError: what was named is not there.
         CorruptionError, StorageError: the store cannot be read.
-        DiskstreamError: it took longer than the grace time, and the archive was compacted meanwhile.
+        DiskstreamError: it took longer than the grace time, and the archive was compacted meanwhile; or the store is
+            read-only, so that there is no lease, and has lost what was to be compared.
     """
     began, chosen = time.monotonic(), settings.chosen()
     place = Place(settings.archive)
