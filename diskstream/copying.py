@@ -19,9 +19,9 @@ from diskstream import idempotence
 from diskstream._native import Entry, EntryID
 from diskstream.engine.log import StreamLog
 from diskstream.engine.view_rows import BY_ID
-from diskstream.errors import NoSuchStreamError
+from diskstream.errors import GroupExistsError, NoSuchStreamError
 from diskstream.ids import MAX_ID, MIN_ID
-from diskstream.membership import locked, looked, make_consumer, now_ms
+from diskstream.membership import locked, looked, make_consumer, make_group, now_ms
 from diskstream.stream import Stream
 
 __all__ = [
@@ -212,7 +212,8 @@ def _fill_settings(log: StreamLog, settings: dict[bytes, bytes]) -> None:
 
 
 def _fill_group(stream: Stream, state: GroupState) -> None:
-    stream.create_group(state.name, state.last_delivered_id, entries_read=state.entries_read)
+    # As it is, and not through `create_group`, which takes no more than were added: reads may have gone beyond that.
+    made = ("create", state.name, state.last_delivered_id, state.entries_read)
 
     def put_consumer(log: StreamLog, consumer: ConsumerState, rows: list[tuple[EntryID, int, int]]) -> None:
         group = log.native.group_number(state.name)
@@ -234,6 +235,12 @@ def _fill_group(stream: Stream, state: GroupState) -> None:
     def change(action: Callable[[StreamLog], None]) -> None:
         stream._use(lambda log: locked(log, action), None)
 
+    def make(log: StreamLog) -> None:
+        if log.native.group_number(state.name) is not None:
+            raise GroupExistsError(stream.name, state.name)
+        make_group(log, made)
+
+    change(make)
     for place, consumer in enumerate(state.consumers):
         owned = [(row.id, row.delivered_ms, row.deliveries) for row in state.pending if row.consumer == place]
         for part in _parts(owned) if owned else [[]]:

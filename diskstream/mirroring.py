@@ -58,7 +58,7 @@ def _mirror(stream: Stream, before: GroupState, after: GroupState) -> bool:
     group = stream.group(after.name, create=False)
     changed = False
     if (before.last_delivered_id, before.entries_read) != (after.last_delivered_id, after.entries_read):
-        group.set_id(after.last_delivered_id, entries_read=after.entries_read)
+        _position(stream, after)
         changed = True
     held = {row.id: (_owner(before, row), row.delivered_ms, row.deliveries) for row in before.pending}
     kept = {row.id for row in after.pending}
@@ -80,6 +80,18 @@ def _mirror(stream: Stream, before: GroupState, after: GroupState) -> bool:
         group.delete_consumer(name)
         changed = True
     return changed
+
+
+def _position(stream: Stream, after: GroupState) -> None:
+    """Puts a group where the other is; what it has read may be more than was added, which `Group.set_id` would cut."""
+
+    def put(log: StreamLog) -> None:
+        group = log.native.group_number(after.name)
+        if group is not None:  # else somebody has removed it
+            record = ("position", group, after.last_delivered_id, after.entries_read)
+            log.retry(lambda: log.native.change([record], now_ms(log)), held=True)
+
+    stream._use(lambda log: locked(log, put), None)  # as `copying` does
 
 
 def _owner(group: GroupState, row: PendingState) -> bytes | None:
