@@ -9,8 +9,9 @@ whole and was read back: who looks at K sees nothing, or all. The steps:
    behind them; others are removed, since nobody else uses that name. A range goes on with nothing that has groups or
    counters of a whole stream, since it would bring them.
 3. The entries are added with their IDs, many commands at a time.
-4. For a whole stream: last ID, entries added and greatest deleted ID (XSETID; the last two since Redis 7), then groups,
-   consumers and pending entries (owner, time and number of deliveries).
+4. For a whole stream: last ID, entries added and greatest deleted ID (XSETID; the last two since Redis 7), the windows
+   of idempotent appends (XCFGSET, since Redis 8.6), then groups, consumers and pending entries (owner, time and number
+   of deliveries).
 5. What was built is watched, and read back: number and digest must be the store's, and groups what was put.
 6. RENAMENX; with `replace` RENAME, unless somebody has added to the key since the run began. The transaction fails if
    anybody has changed what was built since it is watched: another restore of the same key uses the same name, and
@@ -35,6 +36,7 @@ from diskstream.archiving.group_states import groups_of
 from diskstream.archiving.leasing import RESTORING_PREFIX
 from diskstream.archiving.reports import RestorePlan, RestoreReport
 from diskstream.archiving.server import Server, StreamFacts
+from diskstream.archiving.windows import put_windows
 from diskstream.copying import GroupState, PendingState, StreamState, state_of
 from diskstream.digests import NOTHING, Digest
 from diskstream.errors import ArgumentError, ChangedError, NoSuchStreamError, RemoteError, quoted
@@ -347,6 +349,8 @@ class _Restore:
         if since >= _COUNTERS_SINCE:
             words += ["ENTRIESADDED", state.entries_added, "MAXDELETEDID", bytes(state.max_deleted_id)]
         self._call(*words)
+        if said := put_windows(self._server, key, state.windows):
+            self.report.notes.append(said)
         for group in state.groups:
             words = ["XGROUP", "CREATE", key, group.name, bytes(group.last_delivered_id)]
             if since >= _COUNTERS_SINCE and group.entries_read is not None:

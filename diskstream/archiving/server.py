@@ -50,6 +50,8 @@ class StreamFacts:
         first, last: the entries of the least and of the greatest ID; None where there are none.
         groups: consumer groups.
         ttl_ms: milliseconds until the key expires; None where it does not.
+        windows: for how many seconds messages of producers are remembered, and how many of each; None where the server
+            is older than 8.6.
     """
 
     length: int
@@ -60,6 +62,7 @@ class StreamFacts:
     last: SourceEntry | None
     groups: int
     ttl_ms: int | None
+    windows: tuple[int, int] | None
 
 
 @dataclass(frozen=True)
@@ -249,6 +252,7 @@ class Server:
             last=_entry(found.get(b"last-entry")),
             groups=int(found[b"groups"]),
             ttl_ms=ttl if isinstance(ttl, int) and ttl >= 0 else None,
+            windows=(int(found[b"idmp-duration"]), int(found[b"idmp-maxsize"])) if b"idmp-duration" in found else None,
         )
 
     def entry_upto(self, key: bytes, upto: EntryID) -> SourceEntry | None:

@@ -48,6 +48,7 @@ from diskstream.archiving.recognising import (
 from diskstream.archiving.reports import ArchiveReport
 from diskstream.archiving.server import Server, SourceEntry, StreamFacts
 from diskstream.archiving.trimming import gone_since, trim_source
+from diskstream.archiving.windows import take_windows
 from diskstream.checkpoints import Checkpoints
 from diskstream.copying import GroupState
 from diskstream.digests import NOTHING, Digest
@@ -91,6 +92,7 @@ class StreamCopy:
         self._mark: Mark | None = None
         self._identity: bytes | None = None  # of the copy
         self._groups: list[GroupState] | None = None
+        self._windows: tuple[int, int] | None = None
         self._begun = False  # behind its checkpoint the copy has nothing but what this run copied
         self._put_off, self._cold = PutOff(), ColdParts(self.copy)
         self._unanswered: tuple[EntryID, EntryID] | None = None  # what a trim was to take that had no answer
@@ -109,7 +111,7 @@ class StreamCopy:
 
     def begin_anew(self) -> None:
         """Has the next round begin as the first one did: what was known of the source may hold no more."""
-        self._mark, self._groups, self._samples = None, None, (None, None)
+        self._mark, self._groups, self._windows, self._samples = None, None, None, (None, None)
 
     def end(self) -> None:
         """Says what was left undone, once no round comes any more."""
@@ -470,6 +472,9 @@ class StreamCopy:
             self.copy.set_id(facts.last_id, entries_added=added, max_deleted_id=deleted)
 
     def _carry(self, facts: StreamFacts, states: list[GroupState] | None) -> None:
+        if facts.windows != self._windows and take_windows(self.copy, facts):
+            self._flush(facts.last_id)
+        self._windows = facts.windows
         if states is None:
             return
         if states != self._groups and mirror_groups(self.copy, states):
