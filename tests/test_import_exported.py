@@ -49,6 +49,36 @@ def test_so_is_one_that_comes_through_a_pipe(run: Run) -> None:
     assert run("len", "copy").stdout == "2\n"
 
 
+@pytest.mark.parametrize("file_format", ["auto", "entries", "jsonl"])
+@pytest.mark.parametrize("parts", ["jsonl", "csv", "arrow"])
+def test_the_list_of_an_export_in_parts_is_no_part(run: Run, tmp_path: Path, parts: str, file_format: str) -> None:
+    """What `*` names first was told of as a bad entry, or became rows where there was nothing else."""
+    directory = tmp_path / "parts"
+    run("export", "s", "-o", str(directory), "--format", parts, "--rows-per-file", "1")
+    words = ("-s", "copy", "--format", file_format)
+    for files in ([str(file) for file in sorted(directory.iterdir())], [str(directory / "export.jsonl")]):
+        told = " ".join(run("import", *files, *words, code=1).stderr.split())
+        assert "export.jsonl: is the list that an export in parts keeps beside them, and holds no entries" in told
+        assert f"hint: nothing was imported; name the parts alone: {directory}/part-*" in told
+    assert f"hint: name its files: {directory}/part-*" in run("import", str(directory), *words, code=1).stderr
+    assert run("ls").stdout.count("\n") == 2  # the heading, and s
+
+
+def test_the_parts_of_an_export_are_one_stream(run: Run, tmp_path: Path) -> None:
+    directory = tmp_path / "parts"
+    run("export", "s", "-o", str(directory), "--format", "jsonl", "--rows-per-file", "1")
+    run("import", *(str(file) for file in sorted(directory.glob("part-*"))), "-s", "copy", "--format", "entries")
+    assert run("range", "copy").stdout == run("range", "s").stdout
+
+
+def test_an_empty_export_in_parts_is_no_stream_of_its_list(run: Run, tmp_path: Path) -> None:
+    """Its one file became an entry, with what had been asked for as fields."""
+    directory = tmp_path / "parts"
+    run("export", "s", "-o", str(directory), "--format", "jsonl", "--rows-per-file", "1", "--end", "1")
+    run("import", *(str(file) for file in directory.iterdir()), "-s", "copy", code=1)
+    assert run("ls").stdout.count("\n") == 2
+
+
 @pytest.mark.parametrize(
     "facts",
     [

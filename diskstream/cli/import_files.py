@@ -21,6 +21,7 @@ from diskstream.cli.import_failing import told_to_stop, told_what_is_safe, told_
 from diskstream.cli.import_report import import_progress, write_report
 from diskstream.cli.options import FSYNC, directory_option, json_option
 from diskstream.cli.standard_files import check_input
+from diskstream.exporting.manifest import NAME, is_manifest
 from diskstream.exporting.placing import check_outside
 from diskstream.ingest import (
     ID_FIELD,
@@ -270,7 +271,7 @@ def _group(files: tuple[str, ...], stream: str, options: dict[str, Any]) -> dict
     """The files of each stream. What is missing, or named twice, is found before anything is written.
 
     Raises:
-        Failure: a file is not there, is a directory, or is standard input and closed.
+        Failure: a file is not there, holds no rows, is a directory, or is standard input and closed.
         click.UsageError: a stream would have the rows of a file twice.
     """
     columns = options["columns"]
@@ -280,8 +281,7 @@ def _group(files: tuple[str, ...], stream: str, options: dict[str, Any]) -> dict
             check_input()
         elif not Path(file).exists():
             raise Failure(f"{file}: there is no such file")
-        if Path(file).is_dir():
-            raise Failure(f"{file}: is a directory", hint=f"name its files: {file.rstrip('/')}/*")
+        _check_holds_rows(Path(file), options["input_format"])
         source = Source(
             file,
             options["input_format"],
@@ -294,6 +294,20 @@ def _group(files: tuple[str, ...], stream: str, options: dict[str, Any]) -> dict
     for sources in groups.values():
         _check_once(sources)
     return groups
+
+
+def _check_holds_rows(path: Path, file_format: str) -> None:
+    """What holds no rows is told before anything is written: of an export in parts `*` names its list of them, too.
+
+    Raises:
+        Failure: it is a directory, or such a list.
+    """
+    if path.is_dir():
+        parts = "part-*" if is_manifest(path / NAME) else "*"
+        raise Failure(f"{path}: is a directory", hint=f"name its files: {path / parts}")
+    if file_format != "lines" and is_manifest(path):
+        what = "is the list that an export in parts keeps beside them, and holds no entries"
+        raise Failure(f"{path}: {what}", hint=f"nothing was imported; name the parts alone: {path.parent / 'part-*'}")
 
 
 def _check_once(sources: list[Source]) -> None:

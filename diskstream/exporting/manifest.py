@@ -17,13 +17,25 @@ from diskstream.exporting.span import Span
 from diskstream.ids import EntryID
 from diskstream.system_calls import open_regular
 
-__all__ = ["NAME", "PART", "Manifest", "Part"]
+__all__ = ["NAME", "PART", "Manifest", "Part", "is_manifest"]
 
 NAME: Final = "export.jsonl"
 PART: Final = re.compile(r"\.?part-(?P<number>\d{8,})\.[a-z.]+")
 _FORMAT: Final = 1
+_BEGINS: Final = b'{"diskstream_export":'
 # A line is some hundred bytes, but the first one, which names all streams and columns.
 _MAX_BYTES: Final = 1 << 30
+
+
+def is_manifest(path: Path) -> bool:
+    """Whether a file is such a list, as far as its name and how it begins tell; False where it cannot be read."""
+    if path.name != NAME or not path.is_file():
+        return False
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_BEGINS)) == _BEGINS
+    except OSError:
+        return False
 
 
 @dataclass(frozen=True)
