@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from diskstream._native import Ctl
 from diskstream.engine import frontier
 from diskstream.engine.looks import is_there
+from diskstream.engine.making_way import wanting
 from diskstream.engine.page import APPEND, FLAG_MOVED, MAINTENANCE, POISONED
 from diskstream.engine.whereabouts import StreamMoved
 from diskstream.errors import DiskstreamError, PoisonedError, StorageError
@@ -132,7 +133,7 @@ def leave(log: "StreamLog", move: Callable[[], Path], *, flush: bool) -> None:
     `move` gives the directory its new place and returns it. The control page goes only then: who looks for the old
     name meanwhile finds it, and waits for its lock. Raises StreamMoved where somebody was faster.
     """
-    with log.ctl.locked(MAINTENANCE), log.locked():
+    with wanting(log.directory), log.ctl.locked(MAINTENANCE), log.locked():
         log.refresh()
         if flush and not log.is_damaged:
             log.retry(log.native.flush, held=True)

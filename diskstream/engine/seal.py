@@ -18,6 +18,7 @@ from diskstream.engine.descriptors import says_nothing, tried_again
 from diskstream.engine.files import name_anew, open_regular, size_of, wrapped
 from diskstream.engine.log import StreamLog
 from diskstream.engine.looks import is_there
+from diskstream.engine.making_way import Progress, making_way
 from diskstream.engine.page import MAINTENANCE
 from diskstream.engine.segment import SegmentGone, open_sealed, read_back, whole_blocks
 from diskstream.engine.whereabouts import refuse_elsewhere
@@ -28,8 +29,6 @@ __all__ = ["CompactReport", "Progress", "compact", "ignore", "reap", "seal_rolle
 
 _BLOCK_ENTRIES = 1 << 16
 _BLOCK_BYTES = 16 << 20
-# Called with the entries just packed, and the bytes of segments just written.
-Progress = Callable[[int, int], None]
 
 _FIRST, _LAST = EntryID(0, 0), EntryID(2**64 - 1, 2**64 - 1)
 
@@ -94,16 +93,17 @@ def seal_rolled(log: StreamLog, *, progress: Progress = ignore, wait: bool = Tru
     """
     if log.read_only:
         raise ReadOnlyError(str(log.directory))
-    with log.ctl.locked(MAINTENANCE, wait) as held:
-        if not held:
-            return 0
-        log.refresh()
-        sealed = 0
+    sealed = 0
+
+    def seal_each(watched: Progress) -> None:
+        nonlocal sealed
         for view in unsealed(log):
             if log.closed:
                 break
-            sealed += _seal_one(log, view, progress)
-        return sealed
+            sealed += _seal_one(log, view, watched)
+
+    making_way(log, seal_each, progress, wait=wait)
+    return sealed
 
 
 def _seal_one(log: StreamLog, view: SegmentView, progress: Progress) -> bool:
@@ -214,22 +214,25 @@ def _groups(
 def compact(log: StreamLog, *, progress: Progress = ignore) -> CompactReport:
     """Merges small sealed segments with their neighbours and drops the bytes of entries that are gone."""
     seal_rolled(log, progress=progress)
-    with log.ctl.locked(MAINTENANCE):
-        log.refresh()
-        views = log.segments.views()
-        before, bytes_before = len(views), _size(log, views)
-        dropped = 0
-        segments = log.segments
+    before: list[tuple[int, int]] = []
+    after, dropped, segments = (0, 0), 0, log.segments
 
-        def is_taken(view: SegmentView) -> bool:
-            """Not what is cold; nor what others rolled just now: what groups did stands in its log alone."""
-            return segments.is_here(view) and not segments.is_rows(view)
+    def is_taken(view: SegmentView) -> bool:
+        """Not what is cold; nor what others rolled just now: what groups did stands in its log alone."""
+        return segments.is_here(view) and not segments.is_rows(view)
 
+    def merge(watched: Progress) -> None:
+        nonlocal after, dropped
+        views = segments.views()
+        before.append((len(views), _size(log, views)))
         for group in _groups(views, log.options.segment_bytes, is_taken):
-            dropped += _compact_group(log, group, progress)
+            dropped += _compact_group(log, group, watched)
         log.remove_dropped()
-        views = log.segments.views()
-        return CompactReport(before, len(views), dropped, bytes_before, _size(log, views))
+        views = segments.views()
+        after = len(views), _size(log, views)
+
+    making_way(log, merge, progress)
+    return CompactReport(before[0][0], after[0], dropped, before[0][1], after[1])
 
 
 def _compact_group(log: StreamLog, group: list[SegmentView], progress: Progress) -> int:

@@ -1,0 +1,140 @@
+"""Who removes or renames a stream does not wait until it is sealed or compacted: whoever does that makes way.
+
+A mover has the lock of the store's names while it waits for the lock of maintenance, and everybody waits with it who
+makes, renames or removes any stream. So it says beforehand that it wants the files, by a lock on the stream's directory
+that goes with a process that is killed. Who is at them looks for it between two blocks, drops the file that it has not
+finished, gives the lock up, and goes on when the mover is done, or finds that the stream has moved.
+"""
+
+import contextlib
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from diskstream.engine.descriptors import opened
+from diskstream.engine.locks import Locks
+from diskstream.engine.moved import FORKS, ForkedError
+from diskstream.engine.page import MAINTENANCE
+
+if TYPE_CHECKING:
+    from diskstream.engine.log import StreamLog
+
+__all__ = ["Progress", "is_wanted", "making_way", "wanting"]
+
+# Called with the entries just packed, and the bytes of segments just written.
+Progress = Callable[[int, int], None]
+
+# A mover that has not had its turn by then is stopped, or waits for others: it waits for this work as well.
+_PATIENCE_S = 5.0
+_LOOK_S = 0.01
+
+
+class _Wanted(Exception):  # noqa: N818  # not an error: the work goes on later
+    """Somebody is about to move the stream."""
+
+
+class _Opening:
+    """One of a stream's directory, for a lock; it has no descriptor where it cannot be opened.
+
+    An interrupt may come before anybody can close it: then it is closed with what held it, and so is the lock given up.
+    """
+
+    fd = -1  # also where it was interrupted as it began
+
+    def __init__(self, directory: Path) -> None:
+        self._made_at = FORKS.count
+        with contextlib.suppress(OSError):
+            self.fd = opened(directory, os.O_RDONLY | os.O_DIRECTORY)
+
+    def lock(self) -> None:
+        """Locks it, with whoever does so too."""
+        if self.fd >= 0:
+            with contextlib.suppress(OSError):
+                Locks(self.fd, self._made_at).record(fcntl.F_RDLCK)
+
+    def is_locked_by_others(self) -> bool:
+        """Whether another opening has that lock; False also where nobody can tell."""
+        if self.fd >= 0:
+            with contextlib.suppress(OSError):
+                return Locks(self.fd, self._made_at).has_others_recorded()
+        return False
+
+    def close(self) -> None:
+        """Gives the lock up, which a child that was forked meanwhile would keep, and closes it."""
+        fd, self.fd = self.fd, -1
+        if fd < 0:
+            return
+        try:
+            with contextlib.suppress(OSError, ForkedError):
+                Locks(fd, self._made_at).record(fcntl.F_UNLCK)
+        finally:
+            os.close(fd)
+
+    __del__ = close
+
+
+@contextlib.contextmanager
+def wanting(directory: Path) -> Iterator[None]:
+    """Says that the stream in a directory is about to be moved, for as long as this lasts."""
+    opening = _Opening(directory)
+    try:
+        opening.lock()
+        yield
+    finally:
+        opening.close()
+
+
+def is_wanted(directory: Path) -> bool:
+    """Whether somebody says so; False also where nobody can tell."""
+    opening = _Opening(directory)
+    try:
+        return opening.is_locked_by_others()
+    finally:
+        opening.close()
+
+
+def making_way(log: "StreamLog", work: Callable[[Progress], None], progress: Progress, *, wait: bool = True) -> bool:
+    """Does some work under the lock of maintenance; from its beginning again where it made way for a mover.
+
+    Args:
+        log: the stream.
+        work: what to do: it calls what it is given as it calls `progress`, and ends by what that raises.
+        progress: what is told of each step.
+        wait: for whoever else is at the stream's files.
+
+    Returns:
+        Whether it was done. It was not where others were at it, and `wait` is false.
+
+    Raises:
+        StreamMoved: the stream is gone from here.
+    """
+    has_patience = True
+
+    def watched(entries: int, size_bytes: int) -> None:
+        progress(entries, size_bytes)
+        if has_patience and is_wanted(log.directory):
+            raise _Wanted
+
+    while True:
+        try:
+            with log.ctl.locked(MAINTENANCE, wait) as held:
+                if held:
+                    log.refresh()
+                    work(watched)
+                return held
+        except _Wanted:
+            has_patience = _let_go_first(log.directory)
+
+
+def _let_go_first(directory: Path) -> bool:
+    """Waits while a mover has its turn. Returns whether it had: if not, it is not made way for again."""
+    until, never = time.monotonic() + _PATIENCE_S, threading.Event()
+    while is_wanted(directory):
+        if time.monotonic() > until:
+            return False
+        never.wait(_LOOK_S)
+    return True
