@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from diskstream.arguments import check_number, items_of
-from diskstream.engine import lease, names, seal
+from diskstream.engine import directory, lease, names, seal
 from diskstream.engine.closing import check_removed
 from diskstream.engine.files import Files
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.open_logs import OpenLogs
+from diskstream.engine.page import Page
 from diskstream.engine.seal import CompactReport, Progress
 from diskstream.errors import NoSuchStreamError, ReadOnlyError
 
@@ -32,6 +33,7 @@ class Upkeep:
     _streams: Path
     _files: Files
     _logs: OpenLogs
+    _page: Page
 
     if TYPE_CHECKING:
 
@@ -55,12 +57,14 @@ class Upkeep:
         Raises:
             ArgumentError: the names are none, or `ttl_s` is no number: nobody could say when the lease ends.
             ReadOnlyError: the store was opened read-only.
-            StorageError: no room, or a file system without hard links.
+            StorageError: no room, or a file system without hard links; the store was removed or moved by hand.
         """
         if self.read_only:
             raise ReadOnlyError(str(self.path))
         wanted = dict.fromkeys(map(names.as_name, items_of("streams", streams)))
         check_number("ttl_s", ttl_s)
+        if self._page.is_elsewhere():  # another store may be there, which would get a lease of what it does not have
+            raise directory.gone(self.path, "lease streams of")
         lease.sweep(self.path, time.time())
 
         def link(target: Path) -> None:

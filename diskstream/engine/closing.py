@@ -12,7 +12,7 @@ from diskstream.engine import frontier
 from diskstream.engine.looks import is_there
 from diskstream.engine.making_way import wanting
 from diskstream.engine.page import APPEND, FLAG_MOVED, MAINTENANCE, POISONED
-from diskstream.engine.whereabouts import StreamMoved
+from diskstream.engine.whereabouts import StreamMoved, gone_by_hand
 from diskstream.errors import DiskstreamError, PoisonedError, StorageError
 
 if TYPE_CHECKING:
@@ -140,9 +140,11 @@ def leave(log: "StreamLog", move: Callable[[], Path], *, flush: bool) -> None:
         try:
             log.ctl.raise_flags(FLAG_MOVED)
             place = move()
-        except BaseException:
+        except BaseException as error:
             if is_there(log.directory):
                 log.ctl.clear_flags(FLAG_MOVED)
+            elif isinstance(error, FileNotFoundError):
+                raise gone_by_hand(log.directory, "move") from error
             raise
         if flush and not log.is_damaged:
             frontier.retract_moved(log.native, log.file)

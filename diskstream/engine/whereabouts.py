@@ -13,7 +13,7 @@ from diskstream.engine.moved import StreamMoved
 from diskstream.engine.page import FLAG_MOVED, Page
 from diskstream.errors import CorruptionError, StorageError
 
-__all__ = ["StreamMoved", "Whereabouts", "changed_ns", "refuse_elsewhere"]
+__all__ = ["StreamMoved", "Whereabouts", "changed_ns", "gone_by_hand", "refuse_elsewhere"]
 
 _GONE = "it was removed or moved while it was open, and another one may be there now; open the store where it is now"
 
@@ -31,7 +31,12 @@ def refuse_elsewhere(directory: Path, page: Page, action: str = "change") -> Non
     if page.is_elsewhere():
         if page.ctl.flags & FLAG_MOVED:
             raise StreamMoved
-        raise StorageError(str(directory), action, errno.ENOENT, _GONE)
+        raise gone_by_hand(directory, action)
+
+
+def gone_by_hand(directory: Path, action: str) -> StorageError:
+    """What is raised where somebody has removed or moved a stream's directory under who has it open."""
+    return StorageError(str(directory), action, errno.ENOENT, _GONE)
 
 
 def changed_ns(directory: Path, fd: int) -> int:

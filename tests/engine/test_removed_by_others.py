@@ -111,6 +111,7 @@ def test_a_store_that_was_moved_goes_on(tmp_path: Path) -> None:
         Store.seal,
         Store.compact,
         Store.verify,
+        lambda store: store.lease(["a"]),
         lambda store: store.delete("a"),
         lambda store: store.rename("a", "b"),
         lambda store: store.stream("new").add({"n": "1"}),
@@ -119,3 +120,39 @@ def test_a_store_that_was_moved_goes_on(tmp_path: Path) -> None:
 def test_work_on_what_is_gone_is_an_error_of_ours(removed: Store, use: Callable[[Store], object]) -> None:
     with pytest.raises(StorageError, match="removed or moved while it was open"):
         use(removed)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda store: store.delete("a"),
+        lambda store: store.rename("a", "b"),
+        lambda store: store.rename("other", "a"),
+    ],
+    ids=["removed", "renamed", "replaced"],
+)
+def test_so_is_that_on_one_stream_alone_and_another_of_its_name_can_be_made(
+    tmp_path: Path, no_keepers: None, use: Callable[[Store], object]
+) -> None:
+    """It was the system's error, with two paths and without a word on what to do."""
+    with diskstream.open(tmp_path / "store") as store:
+        for name in ("a", "other"):
+            store.stream(name).add({"n": "1"})
+        shutil.rmtree(tmp_path / "store" / "streams" / "a")
+        with pytest.raises(StorageError, match="a: it was removed or moved while it was open"):
+            use(store)
+        store.stream("a").add({"n": "2"})
+    with diskstream.open(tmp_path / "store") as again:
+        assert [entry["n"] for entry in again.stream("a").range()] == [b"2"]
+        assert len(again.stream("other")) == 1
+
+
+def test_no_lease_is_made_in_another_store_that_took_the_place(tmp_path: Path, no_keepers: None) -> None:
+    with diskstream.open(tmp_path / "store") as store:
+        store.stream("a").add({"n": "1"})
+        (tmp_path / "store").rename(tmp_path / "moved")
+        with diskstream.open(tmp_path / "store") as another:
+            another.stream("a").add({"n": "2"})
+        with pytest.raises(StorageError, match="removed or moved while it was open"):
+            store.lease(["a"])
+        assert not (tmp_path / "store" / "leases").exists()
