@@ -133,7 +133,14 @@ class Upkeep:
         """Reads everything, with `cold` in object storage too, changes nothing, and reports what is damaged.
 
         `progress` is called with the entries, and the bytes of files, just read.
+
+        Raises:
+            StorageError: the store was removed or moved by hand; another one may be in its place.
         """
+        self._check_open()
+        # Of another store in its place each stream would be told as another's, and to be put aside by a repair.
+        if not self.read_only and self._page.is_elsewhere():
+            raise directory.gone(self.path, "verify")
         from diskstream.verifying import verify_open  # the start of each program need not wait for it
 
         return verify_open(cast("Store", self), progress, cold=cold)

@@ -147,12 +147,24 @@ def test_so_is_that_on_one_stream_alone_and_another_of_its_name_can_be_made(
         assert len(again.stream("other")) == 1
 
 
-def test_no_lease_is_made_in_another_store_that_took_the_place(tmp_path: Path, no_keepers: None) -> None:
+@pytest.fixture
+def replaced(tmp_path: Path, no_keepers: None) -> Iterator[Store]:
+    """An open store that was moved away; another one with a stream of the same name is where it was."""
     with diskstream.open(tmp_path / "store") as store:
         store.stream("a").add({"n": "1"})
         (tmp_path / "store").rename(tmp_path / "moved")
         with diskstream.open(tmp_path / "store") as another:
             another.stream("a").add({"n": "2"})
-        with pytest.raises(StorageError, match="removed or moved while it was open"):
-            store.lease(["a"])
-        assert not (tmp_path / "store" / "leases").exists()
+        yield store
+
+
+def test_another_store_that_took_the_place_is_not_said_to_be_damaged(replaced: Store) -> None:
+    """Its streams were told as others' that a repair would put aside."""
+    with pytest.raises(StorageError, match="removed or moved while it was open"):
+        replaced.verify()
+
+
+def test_nor_does_it_get_a_lease_of_what_it_does_not_have(replaced: Store) -> None:
+    with pytest.raises(StorageError, match="removed or moved while it was open"):
+        replaced.lease(["a"])
+    assert not (replaced.path / "leases").exists()
