@@ -156,10 +156,19 @@ class _Sweeper:
     def _streams(self) -> dict[str, Stream]:
         """All streams by their uuids, at one moment: none is overlooked that is renamed while names are listed.
 
+        Who makes, renames or removes a stream waits for that. So they are opened before, a millisecond each; at that
+        moment it is only looked whether they are the same.
+
         Raises:
             CorruptionError: the name of one cannot be read, which is on no list then: nobody knows what it needs.
         """
         store = self._store
+        opened_before = {uuid_of(stream) for stream in store}
+
+        def identity(stream: Stream) -> bytes | None:
+            found = store._identity_unopened(stream.name)
+            return found if found is not None and found in opened_before else uuid_of(stream)
+
         with contextlib.ExitStack() as stack:
             if not store.read_only:
                 stack.enter_context(store._mutex)  # in the order in which the store takes the two
@@ -168,7 +177,7 @@ class _Sweeper:
                 if holds_segments(folder):
                     what = "a stream whose name cannot be read"
                     raise CorruptionError(str(folder / "name"), "name of a stream", 0, "its name", what)
-            identities = [(uuid_of(stream), stream) for stream in store]
+            identities = [(identity(stream), stream) for stream in store]
         return {str(uuid.UUID(bytes=identity)): stream for identity, stream in identities if identity is not None}
 
     def _check_clock(self) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import diskstream
-from diskstream import Stream, cold_segments, leases
+from diskstream import Store, Stream, cold_segments, leases
 from diskstream.cold import adopt, bring_back, catalogue, move_out, sweep, sweeping
 from diskstream.cold.catalogue import released_path
 from diskstream.cold.listing import catalogued
@@ -21,7 +21,7 @@ from diskstream.store_files import store_uuid
 from tests.cold import mover
 from tests.cold.s3_server import BUCKET, place_at
 from tests.cold.world import ENTRIES, filled, names_in, opened, rows
-from tests.engine.children import child
+from tests.engine.children import LIMIT_S, child
 
 DAY_MS = 86_400_000
 
@@ -262,23 +262,56 @@ def test_a_stream_that_is_renamed_while_names_are_listed_is_known(
 ) -> None:
     """Under its old name it was gone, under its new one not listed: what it was just moving out was nobody's."""
     report = move_out(stream, folder_place, older_than_ms=0)
-    store, real = stream._store, cold_segments.uuid_of
+    store, real = stream._store, Store._identity_unopened
     renaming = threading.Thread(target=store.rename, args=("x", "y"))
 
-    def looked(found: Stream) -> bytes | None:
+    def looked(found: Store, name: bytes) -> bytes | None:
         if not renaming.is_alive():
             renaming.start()
             renaming.join(0.2)  # it has to wait for the list: so long that it would be through
             assert renaming.is_alive()
-        return real(found)
+        return real(found, name)
 
-    monkeypatch.setattr(sweeping, "uuid_of", looked)
+    monkeypatch.setattr(Store, "_identity_unopened", looked)
     try:
         swept = sweep(store, folder_place, older_than_ms=0)
     finally:
         renaming.join()
     assert swept.removed == []
     assert len(names_in(tmp_path_of(folder_place), ".seg")) == len(report.segments)
+
+
+def test_streams_are_made_while_a_sweep_opens_those_that_are_there(
+    stream: Stream, folder_place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of ten thousand that took more than ten seconds, for which everybody waited who added to a new one."""
+    report = move_out(stream, folder_place, older_than_ms=0)
+    path = stream._store.path
+    made = []
+    for number in range(5):
+        stream._store.stream(f"other-{number}").add({"n": 1})
+
+    def looked(found: Stream) -> bytes | None:
+        if found.name.startswith(b"other") and found.name not in found._store._logs:  # it is opened for that
+            making = threading.Thread(target=opened_and_added, args=(path, f"new-{len(made)}"))
+            making.start()
+            making.join(LIMIT_S / 8)
+            made.append(not making.is_alive())
+        return cold_segments.uuid_of(found)
+
+    monkeypatch.setattr(sweeping, "uuid_of", looked)
+    with diskstream.open(path, max_open_streams=1) as sweeper:
+        swept = sweep(sweeper, folder_place, older_than_ms=0)
+    assert len(made) >= 4
+    assert all(made)
+    assert swept.removed == []
+    assert len(names_in(tmp_path_of(folder_place), ".seg")) == len(report.segments)
+
+
+def opened_and_added(path: Path, name: str) -> None:
+    """As another process does."""
+    with diskstream.open(path) as store:
+        store.stream(name).add({"n": 1})
 
 
 def tmp_path_of(place: str) -> Path:
