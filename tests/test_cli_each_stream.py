@@ -175,3 +175,16 @@ def test_a_stream_that_is_removed_as_all_are_listed_is_passed_over(store: Path) 
             done = run(store, "ls", "--json")
     assert (done.exit_code, told(done)) == (1, list(SPOILT))
     assert [each["stream"] for each in objects(done)] == ["z"]
+
+
+def test_what_comes_before_damage_is_shown(store: Path) -> None:
+    """Of each few hundred entries that are written at once, those before the damage were not."""
+    readable: list[str] = []
+    with diskstream.open(store, read_only=True) as opened, pytest.raises(diskstream.CorruptionError):
+        readable.extend(str(entry.id) for entry in opened.stream("rotten").range())
+    assert readable
+    for words in (["range", "rotten"], ["tail", "rotten", "--from", "0"]):
+        done = run(store, *words, "--json")
+        assert done.exit_code == 1
+        assert "00000004.log: frame payload" in done.stderr
+        assert [each["id"] for each in objects(done)] == readable

@@ -10,7 +10,6 @@ import json
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -109,8 +108,27 @@ def write_entries(entries: Iterable[diskstream.Entry], *, as_json: bool) -> None
     terminal = console()
     coloured = not as_json and terminal.color_system is not None and not terminal.no_color
     lines = (json.dumps(entry_facts(entry)) if as_json else entry_line(entry, coloured=coloured) for entry in entries)
-    while chunk := list(islice(lines, _LINES_AT_ONCE)):
-        click.echo("\n".join(chunk), color=coloured)
+    write_lines(lines, coloured=coloured)
+
+
+def write_lines(lines: Iterable[str], *, coloured: bool) -> None:
+    """Lines as they come, flushed a few hundred at a time; where they end in an error, all that came before it."""
+    held: list[str] = []
+    try:
+        for line in lines:
+            held.append(line)
+            if len(held) == _LINES_AT_ONCE:
+                some, held = held, []
+                click.echo("\n".join(some), color=coloured)
+    except diskstream.DiskstreamError:
+        _write_held(held, coloured=coloured)
+        raise
+    _write_held(held, coloured=coloured)
+
+
+def _write_held(held: list[str], *, coloured: bool) -> None:
+    if held:
+        click.echo("\n".join(held), color=coloured)
 
 
 def entry_line(entry: diskstream.Entry, *, coloured: bool = False) -> str:

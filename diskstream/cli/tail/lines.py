@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from itertools import islice
 
 import click
 
 import diskstream
-from diskstream.cli.output import console, entry_facts, entry_line, error_console, plain, text
-
-_AT_ONCE = 512
+from diskstream.cli.output import console, entry_facts, entry_line, error_console, plain, text, write_lines
 
 
 class Lines:
@@ -24,9 +21,7 @@ class Lines:
 
     def write(self, name: bytes, entries: Iterable[diskstream.Entry]) -> None:
         """Write entries of a stream as they come, flushed a few hundred at a time."""
-        lines = (self._line(name, entry) for entry in entries)
-        while some := list(islice(lines, _AT_ONCE)):
-            click.echo("\n".join(some), color=self._coloured)
+        write_lines((self._line(name, entry) for entry in entries), coloured=self._coloured)
 
     def _line(self, name: bytes, entry: diskstream.Entry) -> str:
         if self._as_json:
