@@ -264,6 +264,40 @@ def test_wrong_usage_is_told_at_once(
     assert not directory.exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        *(
+            ("a.csv", words, f"{words[0]} is for timestamps")
+            for words in (
+                ["--timestamp-format", "iso"],
+                ["--timezone", "UTC"],
+                ["--year", "2020"],
+                ["--disorder", "error"],
+            )
+        ),
+        *(
+            (name, words, f"{words[0]} is for CSV")
+            for name in ("a.txt", "a.jsonl")
+            for words in (["--delimiter", ";"], ["--columns", "t,v"])
+        ),
+        ("a.csv", ["--format", "lines", "--delimiter", ";"], "--delimiter is for CSV"),
+        ("a.csv", ["--rejects", "-"], "give --on-error skip as well"),
+    ],
+)
+def test_an_option_that_has_nothing_to_do_is_not_passed_over(
+    tmp_path: Path, directory: Path, run: Import, name: str, arguments: list[str], message: str
+) -> None:
+    """Rows had the time of the import for their IDs, or were one field each, without a word."""
+    assert message in run(written(tmp_path / name, b"t;v\n1;2\n"), *arguments, code=2).stderr
+    assert not directory.exists()
+
+
+def test_columns_are_named_where_one_of_the_files_is_csv(tmp_path: Path, run: Import) -> None:
+    files = written(tmp_path / "a.csv", b"1,2\n"), written(tmp_path / "b.jsonl", b'{"t": 3}\n')
+    assert "2 rows" in run(*files, "--columns", "t,v").stdout
+
+
 # --- real data --------------------------------------------------------------------------------------------------------
 
 

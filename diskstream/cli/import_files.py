@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 import diskstream
 from diskstream.cli.failure import Failure
@@ -48,6 +49,10 @@ from diskstream.ingest import (
 from diskstream.plurals import number_of
 
 LINE_COLUMN = "line"
+
+# Options that say nothing by themselves.
+_OF_TIMESTAMPS = ("timestamp_format", "timezone", "year", "disorder")
+_OF_CSV = ("delimiter", "columns")
 
 # Codecs of names of hosts, which are read whole and not a piece at a time, and one that reads nothing.
 _NO_TEXTS = ("idna", "punycode", "undefined")
@@ -191,6 +196,7 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
     """
     started = time.perf_counter()
     groups = _group(files, stream, options)
+    _check_used([source for sources in groups.values() for source in sources], options)
     # Each stream has options of its own: what was learnt of the year in one says nothing of another.
     loads = {name: _load_options(options) for name in groups}
     for name, sources in groups.items():
@@ -308,6 +314,31 @@ def _check_holds_rows(path: Path, file_format: str) -> None:
     if file_format != "lines" and is_manifest(path):
         what = "is the list that an export in parts keeps beside them, and holds no entries"
         raise Failure(f"{path}: {what}", hint=f"nothing was imported; name the parts alone: {path.parent / 'part-*'}")
+
+
+def _check_used(sources: list[Source], options: dict[str, Any]) -> None:
+    """What was asked for is done, or refused: rows that were read otherwise than somebody thinks look well for long.
+
+    Raises:
+        click.UsageError: an option has nothing to do, as these files are read.
+    """
+    context = click.get_current_context()
+    given = [
+        parameter
+        for parameter in context.command.params
+        if context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
+    ]
+    if not options["timestamp"] and options["timestamp_regex"] is None:
+        for parameter in given:
+            if parameter.name in _OF_TIMESTAMPS:
+                raise click.UsageError(f"{parameter.opts[0]} is for timestamps: --timestamp names the column of theirs")
+    if not any(source.is_csv for source in sources):
+        for parameter in given:
+            if parameter.name in _OF_CSV:
+                message = f"{parameter.opts[0]} is for CSV, and nothing is read as that: --format csv does it"
+                raise click.UsageError(message)
+    if options["rejects"] is not None and options["on_error"] != "skip":
+        raise click.UsageError("--rejects keeps rows that are skipped: give --on-error skip as well")
 
 
 def _check_once(sources: list[Source]) -> None:

@@ -52,6 +52,11 @@ class Source:
         """What messages call it."""
         return "<stdin>" if self.path == STDIN else os.fsencode(self.path).decode("utf-8", "backslashreplace")
 
+    @property
+    def is_csv(self) -> bool:
+        """Whether its rows are read as CSV."""
+        return self._by_name() == "csv"
+
     def size(self) -> int | None:
         """Its size in bytes; None for what has none, such as a pipe."""
         path = Path(self.path)
@@ -103,8 +108,11 @@ class Source:
             raise self._no_text(kind)
         return head
 
+    def _by_name(self) -> Format:
+        return _FORMATS.get(Path(self.path).suffix.lower(), "auto") if self.format == "auto" else self.format
+
     def _nuls(self) -> Nuls:
-        chosen = _FORMATS.get(Path(self.path).suffix.lower(), "auto") if self.format == "auto" else self.format
+        chosen = self._by_name()
         return "data" if chosen == "lines" else "none" if chosen == "auto" else "values"
 
     def _no_text(self, kind: Kind) -> InputError:
