@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 import diskstream
 from diskstream.cli.amounts import SPAN
@@ -99,6 +100,11 @@ def command(
         )
     except diskstream.ArgumentError as error:
         raise click.UsageError(str(error)) from None
+    has_columns = request.format == "csv" or (request.columns and request.format != "jsonl")
+    given = click.get_current_context().get_parameter_source("duplicates") is ParameterSource.COMMANDLINE
+    if given and not has_columns:
+        without = "" if request.format == "jsonl" else " without --columns"
+        raise click.UsageError(f"--duplicates is for columns: {request.format}{without} keeps each value of a name")
     if output == _PIPE and request.format in ("arrow", "parquet") and sys.stdout.isatty():
         raise Failure(f"{request.format} is nothing for a terminal", hint="--output names a file")
     if output == _PIPE:

@@ -67,7 +67,8 @@ def write_report(report: ExportReport, output: str, seconds: float, *, as_json: 
         click.echo(_sentence(report, output, seconds))
     if report.empty_columns:
         names = ", ".join(text(name) for name in report.empty_columns)
-        click.echo(f"no entry has these fields, so their columns are empty: {names}", err=True)
+        and_so = "" if report.format == "jsonl" else ", so their columns are empty"
+        click.echo(f"no entry has these fields{and_so}: {names}", err=True)
     if report.missing:
         click.echo(
             f"{number_of(report.missing, 'entry was', 'entries were')} trimmed or deleted while this went on, "

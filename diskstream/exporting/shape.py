@@ -26,7 +26,7 @@ class Shape:
         columns: the fields that are columns; none: fields are a list.
         schema: of what is written.
         named: whether the first column names the stream.
-        empty: the columns of which no batch had a value so far.
+        empty: the fields asked for of which no batch had a value so far.
     """
 
     def __init__(self, request: ExportRequest, columns: Sequence[Column]) -> None:
@@ -38,7 +38,7 @@ class Shape:
         pa = import_arrow("an export")
         self._pa = pa
         self.columns = list(columns)
-        self.empty = list(columns)
+        self.empty = list(columns or request.columns)  # of JSON lines, which have no columns, too
         self.named = len(request.streams) > 1
         self._as_text = request.format == "csv"
         fields: list[tuple[str, Any]] = [("stream", pa.binary())] if self.named else []
@@ -77,12 +77,23 @@ class Shape:
             # The writer of CSV wants text. That these bytes are not always UTF-8 it need not know.
             arrays += [column.view(pa.string()) for column in some] if self._as_text else some
         elif not self._as_text:
-            arrays.append(batch.column("fields"))
+            fields = batch.column("fields")
+            if self.empty:
+                found = set(names_of(fields).to_pylist())
+                self.empty = [column for column in self.empty if column.name not in found]
+            arrays.append(fields)
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
 def _has_value(values: Any) -> bool:
     return bool(values.null_count < len(values))
+
+
+def names_of(fields: Any) -> Any:
+    """The names in lists of fields, each once."""
+    import pyarrow.compute as pc  # optional, as pyarrow is
+
+    return pc.unique(pc.struct_field(pc.list_flatten(fields), "name"))
 
 
 def names_in_use(store: Store, spans: Sequence[Span]) -> tuple[Column, ...]:
@@ -91,14 +102,12 @@ def names_in_use(store: Store, spans: Sequence[Span]) -> tuple[Column, ...]:
     Raises:
         ArgumentError: there are more than a table may have columns.
     """
-    import pyarrow.compute as pc  # optional, as pyarrow is
-
     from diskstream.exporting.pieces import read_in_order
 
     found: dict[bytes, None] = {}
     for span in spans:
         for batch, _ in read_in_order(store.stream(span.name), span, [], "fail"):
-            names = pc.unique(pc.struct_field(pc.list_flatten(batch.column("fields")), "name"))
+            names = names_of(batch.column("fields"))
             if len(names) > MAX_COLUMNS:  # before they become Python's
                 raise _too_many()
             found.update(dict.fromkeys(names.to_pylist()))

@@ -114,6 +114,24 @@ def test_a_column_that_no_entry_has_is_told(path: Path, tmp_path: Path, *, to_pa
     assert json.loads(done.stdout)["empty_columns"] == ["temprature"]
 
 
+@pytest.mark.parametrize("to_parts", [False, True])
+def test_a_field_of_json_lines_that_no_entry_has_is_told(path: Path, tmp_path: Path, *, to_parts: bool) -> None:
+    """Each entry came out without fields, or without that one, and nothing was said."""
+    words = ["odd", "--columns", "a,temprature", "--format", "jsonl", "-o", str(tmp_path / "x.jsonl")]
+    done = export(path, *words, *(["--rows-per-file", "2"] if to_parts else []), "--json")
+    assert "no entry has these fields: temprature" in done.stderr
+    assert json.loads(done.stdout)["empty_columns"] == ["temprature"]
+
+
+@pytest.mark.parametrize(
+    ("words", "kept_by"),
+    [(["--format", "jsonl", "--columns", "a"], "jsonl"), (["--format", "parquet"], "parquet without --columns")],
+)
+def test_which_of_two_values_counts_is_for_columns_only(path: Path, words: list[str], kept_by: str) -> None:
+    done = export(path, "odd", *words, "--duplicates", "last", code=2)
+    assert f"--duplicates is for columns: {kept_by} keeps each value of a name" in done.stderr
+
+
 def test_names_of_columns_may_have_what_types_have() -> None:
     parsed = parse_columns(b"a:b:int8,c:none,d:decimal(10,2),e:decimal(3, 1)")
     assert parsed == ((b"a:b", "int8"), (b"c:none", "binary"), (b"d", "decimal(10,2)"), (b"e", "decimal(3,1)"))
