@@ -103,6 +103,20 @@ def test_with_json_each_line_of_each_verb_is_an_object(title: str, place: Path) 
         assert isinstance(json.loads(line), dict), line
 
 
+@pytest.mark.parametrize("title", sorted(title for title in WORDS if WORDS[title].split()[:1] == ["s"]))
+def test_json_calls_a_stream_a_group_and_a_consumer_the_same_everywhere(title: str, place: Path) -> None:
+    """A group was `group` to some verbs, and `name` to those that list, make and destroy them; so with the others."""
+    force = ["--force"] if title in TAKING else []
+    (first, *_) = CliRunner().invoke(main, [*words_for(title, place), *force, "--json"]).stdout.splitlines()
+    facts = json.loads(first)
+    if title not in {"rename", "inspect"}:  # the new name, and a directory's
+        assert "name" not in facts
+    if title in {"group info", "group ls", "group destroy", "consumer ls", "consumer rm"}:
+        assert (facts["stream"], facts["group"]) == ("s", "g")
+    if title in {"consumer ls", "consumer rm"}:
+        assert facts["consumer"] == "c"
+
+
 def environment(**extra: str) -> dict[str, str]:
     """Where nobody has said yet whether there are to be colours."""
     kept = {

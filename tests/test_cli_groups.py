@@ -66,7 +66,7 @@ def test_group_ls_lists_the_groups_of_a_stream_or_of_all(run: Run) -> None:
     first, second = objects(run("group", "ls", "--json"))
     assert first == {
         "stream": "jobs",
-        "name": "g",
+        "group": "g",
         "consumers": 2,
         "pending": 4,
         "last_delivered_id": "4-0",
@@ -86,7 +86,7 @@ def test_a_stream_without_groups_has_nothing_to_list(run: Run) -> None:
 def test_a_lag_that_cannot_be_known_is_left_open(run: Run) -> None:
     run("group", "create", "jobs", "mid", "--start", "2-0")
     run("del", "jobs", "3-0", "--force")
-    (mid,) = [info for info in objects(run("group", "ls", "jobs", "--json")) if info["name"] == "mid"]
+    (mid,) = [info for info in objects(run("group", "ls", "jobs", "--json")) if info["group"] == "mid"]
     assert (mid["entries_read"], mid["lag"]) == (None, None)
     assert "lag                unknown" in run("group", "info", "jobs", "mid").stdout
 
@@ -96,7 +96,7 @@ def test_group_info_tells_where_it_is_and_what_is_pending(run: Run) -> None:
     assert (shown["last delivered id"], shown["pending"], shown["lag"]) == ("4-0", "4", "1")
     assert (shown["first pending"], shown["last pending"]) == ("1-0", "4-0")
     (facts,) = objects(run("group", "info", "jobs", "g", "--json"))
-    assert (facts["stream"], facts["name"]) == ("jobs", "g")
+    assert (facts["stream"], facts["group"]) == ("jobs", "g")
     assert (facts["first_pending"], facts["last_pending"]) == ("1-0", "4-0")
 
 
@@ -152,7 +152,7 @@ def test_the_summary_of_pending_counts_for_each_consumer(run: Run) -> None:
     assert first == "4 pending, from 1-0 to 4-0"
     assert [line.split() for line in rest] == [["consumer", "pending"], ["ann", "3"], ["bob", "1"]]
     (facts,) = objects(run("group", "pending", "jobs", "g", "--summary", "--json"))
-    holders = [{"name": "ann", "pending": 3}, {"name": "bob", "pending": 1}]
+    holders = [{"consumer": "ann", "pending": 3}, {"consumer": "bob", "pending": 1}]
     assert facts == {"total": 4, "first": "1-0", "last": "4-0", "consumers": holders}
     run("group", "create", "jobs", "idle")
     assert run("group", "pending", "jobs", "idle", "--summary").stdout == "0 pending\n"
@@ -165,7 +165,7 @@ def test_consumer_ls_lists_consumers(run: Run, directory: Path) -> None:
     assert [row[:2] for row in rows] == [["ann", "3"], ["bob", "1"], ["cid", "0"]]
     assert rows[2][-2:] == ["never", "active"]
     ann, _, cid = objects(run("consumer", "ls", "jobs", "g", "--json"))
-    assert (ann["stream"], ann["group"], ann["name"], ann["pending"]) == ("jobs", "g", "ann", 3)
+    assert (ann["stream"], ann["group"], ann["consumer"], ann["pending"]) == ("jobs", "g", "ann", 3)
     assert cid["active_ms"] is cid["inactive_ms"] is None
 
 
@@ -192,7 +192,7 @@ def test_looking_changes_nothing_and_works_beside_a_writer(run: Run, directory: 
 def test_create_prints_where_the_group_begins(run: Run) -> None:
     assert run("group", "create", "jobs", "end").stdout == "5-0\n"
     assert run("group", "create", "jobs", "all", "--start", "0").stdout == "0-0\n"
-    facts = {"stream": "jobs", "name": "mid", "last_delivered_id": "2-0", "entries_read": 2}
+    facts = {"stream": "jobs", "group": "mid", "last_delivered_id": "2-0", "entries_read": 2}
     created = run("group", "create", "jobs", "mid", "--start", "2-0", "--entries-read", "2", "--json")
     assert objects(created) == [facts]
 
@@ -216,7 +216,7 @@ def test_set_id_moves_a_group(run: Run) -> None:
     assert run("group", "set-id", "jobs", "g", "$").stdout == "5-0\n"
     assert run("group", "set-id", "jobs", "g", "-").stdout == "0-0\n"
     (facts,) = objects(run("group", "set-id", "jobs", "g", "3-0", "--entries-read", "3", "--json"))
-    assert facts == {"stream": "jobs", "name": "g", "last_delivered_id": "3-0", "entries_read": 3}
+    assert facts == {"stream": "jobs", "group": "g", "last_delivered_id": "3-0", "entries_read": 3}
     (info,) = objects(run("group", "info", "jobs", "g", "--json"))
     assert (info["lag"], info["pending"]) == (2, 4)
 
@@ -299,7 +299,7 @@ def test_taking_away_is_asked_about(run: Run, words: list[str], question: str) -
 def test_destroy_removes_the_group_and_keeps_the_entries(run: Run) -> None:
     extent = "2 consumers, 4 pending entries"
     assert run(*DESTROY, "--dry-run").stdout == f"would destroy {GROUP_OF_THEM}: {extent}\n"
-    facts = {"stream": "jobs", "name": "g", "consumers": 2, "pending": 4}
+    facts = {"stream": "jobs", "group": "g", "consumers": 2, "pending": 4}
     assert objects(run(*DESTROY, "--dry-run", "--force", "--json")) == [{**facts, "destroyed": False}]
     assert objects(run(*DESTROY, "--force", "--json")) == [{**facts, "destroyed": True}]
     assert run("group", "ls").stdout == ""
@@ -313,7 +313,7 @@ def test_rm_removes_the_consumer_with_what_it_has(run: Run) -> None:
     assert run(*REMOVE, "--force").stdout == f"removed {what}"
     assert owners(run) == {"4-0": "bob"}
     (facts,) = objects(run("consumer", "rm", "jobs", "g", "bob", "--force", "--json"))
-    assert facts == {"stream": "jobs", "group": "g", "name": "bob", "pending": 1, "removed": True}
+    assert facts == {"stream": "jobs", "group": "g", "consumer": "bob", "pending": 1, "removed": True}
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
@@ -342,7 +342,7 @@ def test_names_are_shown_so_that_they_do_no_harm(run: Run, directory: Path, name
         assert shown in printed
         assert "\x1b" not in printed
     (info,) = objects(run("group", "info", *words, "--json"))
-    assert info["name"].encode("utf-8", "surrogateescape") == name
+    assert info["group"].encode("utf-8", "surrogateescape") == name
 
 
 # --- what goes wrong --------------------------------------------------------------------------------------------------

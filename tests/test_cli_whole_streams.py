@@ -116,7 +116,7 @@ def test_a_new_name_that_is_empty_is_wrong_usage(run: Run) -> None:
 def test_a_stream_is_renamed_with_its_groups(run: Run) -> None:
     assert run("rename", "s", "u").stdout == "renamed s to u\n"
     assert streams(run) == {"t": 2, "u": 5}
-    assert json.loads(run("group", "ls", "u", "--json").stdout)["name"] == "g"
+    assert json.loads(run("group", "ls", "u", "--json").stdout)["group"] == "g"
     facts = json.loads(run("rename", "u", "s", "--json").stdout)
     assert facts == {"stream": "u", "name": "s", "replaced_entries": None, "renamed": True}
 

@@ -97,7 +97,7 @@ def test_len_trim_and_del(run: Run) -> None:
 
 def test_info_tells_what_is_known(run: Run) -> None:
     facts = json.loads(run("info", "race", "--json").stdout)
-    assert (facts["name"], facts["length"], facts["last_generated_id"]) == ("race", 3, "3-0")
+    assert (facts["stream"], facts["length"], facts["last_generated_id"]) == ("race", 3, "3-0")
     assert facts["first_entry"]["fields"]["rider"] == "Castilla"
     shown = dict(re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in run("info", "race").stdout.splitlines())
     assert shown["last generated id"] == "3-0"

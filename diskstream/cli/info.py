@@ -23,7 +23,8 @@ def command(*, stream: bytes, directory: Path, as_json: bool) -> None:
         info = existing_stream(store, stream).info()
     if info.retention_error is not None:
         info = replace(info, retention_error=for_command(info.retention_error))
-    facts = {**attributes(info), "durable": None}  # who only looks cannot know it: that it is not so was said of all
+    # Who only looks cannot know whether all is durable: that it is not so was said of all.
+    facts = {**attributes(info, name="stream"), "durable": None}
     if as_json:
         write_json(facts)
         return

@@ -84,9 +84,9 @@ def plain(value: object) -> Any:
     return str(value)
 
 
-def attributes(record: Any) -> dict[str, Any]:
-    """The attributes of a dataclass in their order, as they are."""
-    return {each.name: getattr(record, each.name) for each in fields(record)}
+def attributes(record: Any, *, name: str = "name") -> dict[str, Any]:
+    """The attributes of a dataclass in their order, as they are; its `name` is called as other verbs call it."""
+    return {name if each.name == "name" else each.name: getattr(record, each.name) for each in fields(record)}
 
 
 def write_json(value: object, *, err: bool = False) -> None:

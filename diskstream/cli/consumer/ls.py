@@ -38,7 +38,7 @@ def command(*, stream: bytes, group: bytes, directory: Path, as_json: bool) -> N
         consumers = existing_group(store, stream, group).consumers()
     for info in consumers:
         if as_json:
-            write_json({"stream": stream, "group": group, **attributes(info)})
+            write_json({"stream": stream, "group": group, **attributes(info, name="consumer")})
         else:
             inactive = "never active" if info.inactive_ms is None else duration(info.inactive_ms)
             table.add_row(Text(text(info.name)), f"{info.pending:,}", duration(info.idle_ms), inactive)

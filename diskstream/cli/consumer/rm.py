@@ -51,6 +51,6 @@ def command(
             pending = found.delete_consumer(consumer)
             store.sync()
     if as_json:
-        write_json({"stream": stream, "group": group, "name": consumer, "pending": pending, "removed": not dry_run})
+        write_json({"stream": stream, "group": group, "consumer": consumer, "pending": pending, "removed": not dry_run})
     else:
         click.echo(f"{'would remove' if dry_run else 'removed'} {what}: {number_of(pending, 'pending entry')}")

@@ -40,7 +40,7 @@ def command(*, stream: bytes, group: bytes, dry_run: bool, force: bool, director
             found.destroy()
             store.sync()
     if as_json:
-        facts = {"stream": stream, "name": group, "consumers": info.consumers, "pending": info.pending}
+        facts = {"stream": stream, "group": group, "consumers": info.consumers, "pending": info.pending}
         write_json({**facts, "destroyed": not dry_run})
     else:
         click.echo(f"{'would destroy' if dry_run else 'destroyed'} {what}: {extent}")

@@ -27,7 +27,8 @@ def command(*, stream: bytes, group: bytes, directory: Path, as_json: bool) -> N
     with existing_store(directory, read_only=True) as store:
         found = existing_group(store, stream, group)
         info, pending = found.info(), found.pending()
-    facts = {"stream": stream, **attributes(info), "first_pending": pending.first, "last_pending": pending.last}
+    ends = {"first_pending": pending.first, "last_pending": pending.last}
+    facts = {"stream": stream, **attributes(info, name="group"), **ends}
     if as_json:
         write_json(facts)
         return

@@ -42,7 +42,7 @@ def command(ctx: click.Context, *, stream: bytes | None, directory: Path, as_jso
                 groups = whole(found).groups()
             for info in groups:
                 if as_json:
-                    write_json({"stream": found.name, **attributes(info)})
+                    write_json({"stream": found.name, **attributes(info, name="group")})
                 else:
                     table.add_row(Text(text(found.name)), *_row(info))
     if not as_json and table.row_count:

@@ -106,7 +106,7 @@ def _write_tables(entries: Iterator[diskstream.PendingEntry]) -> None:
 
 def _write_summary(pending: diskstream.PendingSummary, *, as_json: bool) -> None:
     if as_json:
-        holders = [{"name": name, "pending": held} for name, held in pending.consumers.items()]
+        holders = [{"consumer": name, "pending": held} for name, held in pending.consumers.items()]
         write_json({**attributes(pending), "consumers": holders})
         return
     click.echo(f"{pending.total:,} pending" + (f", from {pending.first} to {pending.last}" if pending.total else ""))

@@ -28,6 +28,6 @@ def write_place(group: diskstream.Group, *, as_json: bool) -> None:
     info = group.info()
     if as_json:
         last, read = info.last_delivered_id, info.entries_read
-        write_json({"stream": group.stream.name, "name": group.name, "last_delivered_id": last, "entries_read": read})
+        write_json({"stream": group.stream.name, "group": group.name, "last_delivered_id": last, "entries_read": read})
     else:
         click.echo(str(info.last_delivered_id))
