@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from diskstream._native import LOOK_MS, Ctl, Turn, wait_turns
+from diskstream._native import LOOK_MS, Ctl, Delivery, Turn, wait_turns
 from diskstream.aio_waiter import SLICE_S, Waiter
 from diskstream.engine.page import Page
 from diskstream.group_calls import GroupCall
@@ -43,6 +43,22 @@ class Called(Waiter):
             or any(turn.called for turn in self.turns)
             or any(ctl.bell != seen for ctl, seen in self.bells)
         )
+
+    def look(self) -> dict[bytes, list[Delivery]]:
+        """What there is now, for the task, in a thread: see `GroupCall.look`.
+
+        Raises:
+            NoGroupError: a stream has no such group.
+        """
+        try:
+            return self.call.look()
+        finally:
+            self.leave_unless_heard()
+
+    def leave_unless_heard(self) -> None:
+        """Gives up the places of a task whose loop is closed: it does not go on to do so, and they hold up others."""
+        if self.loop.is_closed():
+            self.call.close()
 
 
 class Queueing:
@@ -86,6 +102,8 @@ class Queueing:
                 called.tell(called.answer.set_result, None)
             elif not (is_look and called.is_gone):
                 left.append(called)
+                continue
+            called.leave_unless_heard()
         self._calls = left
 
     def _wait(self) -> None:
@@ -101,4 +119,5 @@ class Queueing:
         for called in {*coming, *self._calls}:
             if not called.is_gone:
                 called.tell(called.answer.set_exception, error)
+            called.leave_unless_heard()
         self._calls.clear()

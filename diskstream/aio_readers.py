@@ -66,7 +66,7 @@ class Readers:
                 called = Called(call)
                 self._queueing.hand_over(called)
                 await called.answer
-                found = await asyncio.to_thread(call.look)
+                found = await asyncio.to_thread(called.look)
         finally:
             call.close()
         return found

@@ -61,6 +61,7 @@ class GroupCall:
         if store.read_only:
             raise ReadOnlyError(str(store.path))
         self._store, self._consumer, self._wanted = store, consumer, wanted
+        self._is_closed = False
         self._places = {
             name: Place(owner, _position(after), turn, looked=looked) for name, (owner, after) in owners.items()
         }
@@ -74,9 +75,8 @@ class GroupCall:
         self.close()
 
     def close(self) -> None:
-        """Leaves the queues. Of a look that goes on meanwhile, in a thread that nobody waits for, each place is
-        given up with the call.
-        """
+        """Leaves the queues. A look that goes on meanwhile, in a thread that nobody waits for, leaves what it joins."""
+        self._is_closed = True
         for turn in self.turns:
             turn.leave()
 
@@ -90,6 +90,9 @@ class GroupCall:
             return self._look()
         except NoGroupError as error:
             raise NoGroupError(error.stream, error.group, "XREADGROUP") from None
+        finally:
+            if self._is_closed:
+                self.close()
 
     def _look(self) -> dict[bytes, list[Delivery]]:
         found: dict[bytes, list[Delivery]] = {}

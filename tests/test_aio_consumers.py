@@ -15,7 +15,8 @@ import diskstream
 from diskstream import aio, aio_queueing
 from diskstream.aio_queueing import Called, Queueing
 from diskstream.errors import ArgumentError, ClosedError, NoGroupError, ReadOnlyError
-from diskstream.group_calls import GroupCall
+from diskstream.group_calls import GroupCall, begin_call
+from diskstream.wanted import Wanted
 from tests.engine.children import child, hear, say
 from tests.group_specs.clock import Clock
 
@@ -156,6 +157,62 @@ def test_a_task_that_is_cancelled_leaves_the_queue_to_the_next(tmp_path: Path) -
             await until_waiting(store, 0)  # the one that was cancelled is not kept
 
     asyncio.run(run())
+
+
+def waiters(store: diskstream.Store) -> int:
+    """How many places of the queue of `g` in `x` are taken, whoever still has them."""
+    log = store._log(b"x", create=False)
+    assert log is not None
+    number = log.native.group_number(b"g")
+    assert number is not None
+    turn = log.ctl.join_queue(number)
+    assert turn is not None
+    try:
+        return log.ctl.promised(number, turn)
+    finally:
+        turn.leave()
+
+
+def test_who_waited_in_a_loop_that_is_closed_holds_up_nobody(tmp_path: Path) -> None:
+    """Each of them was called before those who still wait, for a fifth of a second in vain."""
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(lambda _loop, _context: None)  # it complains of tasks that nobody ended
+
+    async def begin() -> tuple[aio.Store, "list[asyncio.Task[Any]]"]:
+        store = await aio.open(tmp_path / "s")
+        group = await store.stream("x").group("g")
+        reads = [asyncio.create_task(group.consumer(f"c{n}").read(count=1, block=0)) for n in range(20)]
+        await until_waiting(store, 20)
+        return store, reads
+
+    store, reads = loop.run_until_complete(begin())
+    assert waiters(store.sync_store) == 20
+    loop.close()
+
+    async def run() -> None:
+        async with store:
+            await until_waiting(store, 0)
+            assert waiters(store.sync_store) == 0
+            group = await store.stream("x").group("g")
+            read = asyncio.create_task(group.consumer("alive").read(block=0))
+            await until_waiting(store, 1)
+            await store.stream("x").add({"n": 1})
+            assert await numbers(read) == [1]
+
+    asyncio.run(run())
+    assert not any(read.done() for read in reads)  # they are kept till here: nobody ends them
+
+
+def test_a_look_that_ends_behind_its_task_leaves_no_place(tmp_path: Path) -> None:
+    """A task that was cancelled keeps its read for as long as it is kept itself."""
+    with diskstream.open(tmp_path / "s") as store:
+        store.stream("x").group("g")
+        call = begin_call(store, "g", "a", {"x": ">"}, Wanted(None, 0, False, None, None, None))
+        assert call.look() == {}
+        assert waiters(store) == 1
+        call.close()
+        assert call.look() == {}  # it was under way as the task left
+        assert waiters(store) == 0
 
 
 def test_it_ends_with_nothing_once_its_time_is_up(tmp_path: Path) -> None:
