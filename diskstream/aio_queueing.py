@@ -1,13 +1,13 @@
 """What the thread does that waits for consumers of asyncio: it sleeps on their places in queues, and tells them."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from diskstream._native import LOOK_MS, Ctl, Delivery, Turn, wait_turns
-from diskstream.aio_waiter import SLICE_S, Waiter
+from diskstream.aio_waiter import SLICE_S, Waiter, tell_all
 from diskstream.engine.page import Page
 from diskstream.group_calls import GroupCall
 
@@ -38,11 +38,12 @@ class Called(Waiter):
 
     def is_called(self, now: float) -> bool:
         """Whether something was heard, or the time for another look has come."""
-        return (
-            self.due_at <= now
-            or any(turn.called for turn in self.turns)
-            or any(ctl.bell != seen for ctl, seen in self.bells)
-        )
+        if self.due_at <= now:
+            return True
+        for turn in self.turns:  # no generator: there may be thousands of calls
+            if turn.called:
+                return True
+        return bool(self.bells) and any(ctl.bell != seen for ctl, seen in self.bells)
 
     def look(self) -> dict[bytes, list[Delivery]]:
         """What there is now, for the task, in a thread: see `GroupCall.look`.
@@ -59,6 +60,35 @@ class Called(Waiter):
         """Gives up the places of a task whose loop is closed: it does not go on to do so, and they hold up others."""
         if self.loop.is_closed():
             self.call.close()
+
+
+class _Look:
+    """A look at all who wait, for who was called by nobody."""
+
+    def __init__(self) -> None:
+        self._in_place: dict[Page, bool] = {}
+        self._looking: set[tuple[Page, int]] = set()
+
+    def is_worth_it(self, called: Called) -> bool:
+        """Whether it is to look again. Of those who wait alike one does: very many may wait for what comes often."""
+        if not called.call.may_have_more(self._is_in_place):
+            return False
+        alike = called.call.waits_alike(self._is_in_place)
+        if alike in self._looking:
+            return False
+        if alike is not None:
+            self._looking.add(alike)
+        return True
+
+    def _is_in_place(self, page: Page) -> bool:
+        found = self._in_place.get(page)
+        if found is None:
+            found = self._in_place[page] = page.is_in_place()
+        return found
+
+
+def _not_now(_called: Called) -> bool:
+    return False
 
 
 class Queueing:
@@ -93,18 +123,23 @@ class Queueing:
             self._busy_at = time.monotonic()
         self._wait()
         now = time.monotonic()
-        is_look = now - self._looked_at >= LOOK_MS / 1000
-        if is_look:
-            self._looked_at = now
-        is_closed, left = self._store.closed, []
+        worth_it: Callable[[Called], bool] = _not_now
+        if is_look := now - self._looked_at >= LOOK_MS / 1000:
+            self._looked_at, worth_it = now, _Look().is_worth_it
+        is_closed, left, told = self._store.closed, [], []
         for called in self._calls:
-            if is_closed or called.is_called(now) or (is_look and called.call.may_have_more()):
-                called.tell(called.answer.set_result, None)
-            elif not (is_look and called.is_gone):
+            if is_closed or called.is_called(now):
+                told.append(called)
+            elif is_look and called.is_gone:
+                called.leave_unless_heard()
+            elif worth_it(called):
+                told.append(called)
+            else:
                 left.append(called)
-                continue
-            called.leave_unless_heard()
         self._calls = left
+        tell_all(told)
+        for called in told:
+            called.leave_unless_heard()
 
     def _wait(self) -> None:
         turns = [turn for called in self._calls for turn in called.turns]

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
-__all__ = ["SLICE_S", "WaitThread", "Waiter"]
+__all__ = ["SLICE_S", "WaitThread", "Waiter", "tell_all"]
 
 # So often a thread sees whether anybody is still there to hear of what comes: a program that ends waits for it. As long
 # it waits for somebody else before it ends.
@@ -55,6 +55,23 @@ class Waiter:
         self.told = True
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens
             self.loop.call_soon_threadsafe(unless_cancelled)
+
+
+def tell_all(waiters: Iterable[Waiter]) -> None:
+    """Answers all of them with None. Each loop is woken once: thousands may be told together."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[Waiter]] = {}
+    for waiter in waiters:
+        waiter.told = True
+        by_loop.setdefault(waiter.loop, []).append(waiter)
+    for loop, told in by_loop.items():
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens
+            loop.call_soon_threadsafe(_answer_all, told)
+
+
+def _answer_all(waiters: Iterable[Waiter]) -> None:
+    for waiter in waiters:
+        if not waiter.answer.done():
+            waiter.answer.set_result(None)
 
 
 _W = TypeVar("_W", bound=Waiter)

@@ -3,7 +3,7 @@
 import contextlib
 import itertools
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -242,8 +242,11 @@ class Place:
                 self.turn = None
         self.queue = group
 
-    def is_as_it_was(self) -> bool:
+    def is_as_it_was(self, is_in_place: Callable[[Page], bool] = Page.is_in_place) -> bool:
         """Whether the stream would give no more than at the last look.
+
+        Args:
+            is_in_place: whether what has a page has it still, for who knows of it already.
 
         Very many may wait. And to open it for a look, where it was closed here for another one, would close others that
         are waited for, and so on, without an end.
@@ -254,7 +257,7 @@ class Place:
             return False
         page, *seen = self.heard
         is_due = self.ripens_in_s is not None and self.looked_at + self.ripens_in_s <= time.monotonic()
-        return not is_due and [page.ctl.written, page.ctl.visible, page.ctl.flags] == seen and page.is_in_place()
+        return not is_due and [page.ctl.written, page.ctl.visible, page.ctl.flags] == seen and is_in_place(page)
 
 
 def _look(place: Place, log: StreamLog, consumer: bytes, wanted: Wanted, *, waits: bool) -> list[Delivery]:

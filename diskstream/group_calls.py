@@ -2,13 +2,14 @@
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from diskstream._native import LOOK_MS, Ctl, Delivery, EntryID, Turn, wait_turns
 from diskstream.delivering import NEW, Place, look_up
 from diskstream.engine.names import as_name
+from diskstream.engine.page import Page
 from diskstream.errors import ArgumentError, DiskstreamError, NoGroupError, ReadOnlyError
 from diskstream.ids import IDLike, parse_id
 from diskstream.membership import as_member_name
@@ -142,9 +143,25 @@ class GroupCall:
         ripe = [place.looked_at + place.ripens_in_s for place in self._places.values() if place.ripens_in_s is not None]
         return max(min([until, *ripe]), time.monotonic() + _LEAST_SLEEP_S)
 
-    def may_have_more(self) -> bool:
-        """Whether another look may find something. Who was killed as he appended has called nobody."""
-        return self.is_over or not all(place.is_as_it_was() for place in self._places.values())
+    def may_have_more(self, is_in_place: Callable[[Page], bool] = Page.is_in_place) -> bool:
+        """Whether another look may find something. Who was killed as he appended has called nobody.
+
+        Args:
+            is_in_place: as `Place.is_as_it_was`.
+        """
+        return self.is_over or not all(place.is_as_it_was(is_in_place) for place in self._places.values())
+
+    def waits_alike(self, is_in_place: Callable[[Page], bool]) -> tuple[Page, int] | None:
+        """What it waits for where nothing may have come but new entries: of those who wait for the same one is enough
+        to look whether there are any, since who takes some calls the next. None where others know nothing of it.
+        """
+        if len(self._places) > 1 or self._wanted.claim_ms is not None or self.is_over:
+            return None
+        (place,) = self._places.values()
+        if place.heard is None:
+            return None
+        page, *_, flags = place.heard
+        return (page, place.queue) if page.ctl.flags == flags and is_in_place(page) else None
 
     def run(self) -> dict[bytes, list[Delivery]]:
         """Looks and sleeps until there is something, or the call is over.

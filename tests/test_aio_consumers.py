@@ -352,6 +352,67 @@ def test_those_who_wait_for_more_streams_than_may_be_open_do_not_open_them_in_tu
     asyncio.run(run())
 
 
+def test_one_of_those_who_wait_alike_looks_for_what_called_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them did, five times a second where entries come often: four thousand were given a hundred a second."""
+    told: list[int] = []
+    turn = Queueing.turn
+
+    def count_told(self: Queueing, coming: Any) -> None:
+        before = len(self._calls) + len(coming)
+        turn(self, coming)
+        told.append(before - len(self._calls))
+
+    monkeypatch.setattr(Queueing, "turn", count_told)
+    monkeypatch.setattr(Called, "is_called", lambda _called, _now: False)
+    monkeypatch.setattr(aio_queueing, "LOOK_MS", 1)
+
+    async def run() -> None:
+        async with await aio.open(tmp_path / "s") as store:
+            group = await store.stream("x").group("g")
+            reads = [asyncio.create_task(group.consumer(f"c{n}").read(count=1, block=0)) for n in range(20)]
+            await until_waiting(store, 20)
+            told.clear()
+            await store.stream("x").add_many([{"n": n} for n in range(20)])
+            async with asyncio.timeout(30):
+                assert sorted([(await numbers(read))[0] for read in reads]) == list(range(20))
+
+    asyncio.run(run())
+    assert max(told) == 1
+
+
+def test_each_learns_of_what_called_nobody_where_they_do_not_wait_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two groups, of which one is also waited for with a time to claim, or with another stream."""
+    monkeypatch.setattr(Called, "is_called", lambda _called, _now: False)
+
+    async def run() -> None:
+        async with await aio.open(tmp_path / "s") as store:
+            x, y = store.stream("x"), store.stream("y")
+            for stream in (x, y):
+                await stream.group("g")
+            other = await x.group("h")
+            await x.add({"n": 1})
+            given = await other.consumer("dead").read()
+            reads = [
+                other.consumer("a").read(block=0),
+                other.consumer("b").read(block=0, claim_ms=3_600_000),
+                store.read_group("g", "c", {"x": ">", "y": ">"}, block=0),
+            ]
+            tasks = [asyncio.create_task(each) for each in reads]
+            async with asyncio.timeout(30):
+                assert list((await tasks[2]).keys()) == [b"x"]
+                await until_waiting(store, 2)
+                await other.nack(given[0].id)
+                assert await numbers(tasks[1]) == [1]
+                await x.add({"n": 2})
+                assert await numbers(tasks[0]) == [2]
+
+    asyncio.run(run())
+
+
 def test_an_error_of_a_turn_is_raised_in_each_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         async with await aio.open(tmp_path / "s") as store:
