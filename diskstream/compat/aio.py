@@ -92,8 +92,8 @@ class Redis(Opened, StreamMethods, GroupMethods, KeyMethods):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Lets go of the directory. Twice is fine."""
-        await asyncio.to_thread(self._link.close)
+        """Lets go of the directory: also where the task that waits for it is cancelled. Twice is fine."""
+        await waited(self._link.close)  # a thread of `to_thread` may never begin it then
 
     close = aclose
 

@@ -1,6 +1,8 @@
 """Many tasks of one client: what waits holds up nothing else, and not the end of the program."""
 
 import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -99,5 +101,31 @@ def test_a_pipeline_that_is_cancelled_while_it_waits_does_no_more(tmp_path: Path
                 await replies
             assert len(pipe) == 0
             assert await client.xlen("s") == 0
+
+    asyncio.run(main())
+
+
+def test_a_client_is_closed_though_the_task_that_closes_it_is_cancelled(tmp_path: Path) -> None:
+    """As by a timeout that runs out as `async with` is left, while all threads of the loop are busy: it stayed open."""
+    busy = threading.Event()
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        client = compat.aio.Redis(tmp_path / "s")
+        waiting = loop.run_in_executor(None, busy.wait)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(None) as limit, client:
+                limit.reschedule(loop.time())
+        busy.set()
+        await waiting
+        await asyncio.to_thread(other_threads_end)
+        with pytest.raises(redis.ConnectionError, match="is closed"):
+            await client.xlen("s")
+
+    def other_threads_end() -> None:
+        for thread in threading.enumerate():
+            if thread.name == "diskstream waiting":
+                thread.join(PATIENCE_S)
 
     asyncio.run(main())
