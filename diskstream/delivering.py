@@ -224,7 +224,7 @@ class Place:
     owner: "Group"
     after: EntryID
     turn: Turn | None = None
-    queue: int = 0  # the number of the group whose queue that is in, once it is known
+    queue: tuple[Page, int] | None = None  # the page, and the number of the group, whose queue that is in
     bell: tuple[Ctl, int] | None = None
     ripens_in_s: float | None = None  # as of the last look
     looked_at: float = 0.0  # when that was, by `time.monotonic`
@@ -233,14 +233,16 @@ class Place:
     # Where the last look found and left nothing: as of before it, what is written, what readers see, and the flags.
     heard: tuple[Page, tuple[int, int], tuple[int, int], int] | None = None
 
-    def is_for(self, group: int) -> None:
-        """Leaves the queue of a group that was destroyed, and made anew as this one: nobody is served there."""
-        if self.queue not in (0, group):
+    def is_for(self, page: Page, group: int) -> None:
+        """Leaves the queue of a group that was destroyed, and made anew as this one, or of a stream that gave way to
+        another one of its name: nobody is served there.
+        """
+        if self.queue is not None and not (self.queue[1] == group and self.queue[0].is_same_as(page)):
             self.goes_on = None
             if self.turn is not None:
                 self.turn.leave()
                 self.turn = None
-        self.queue = group
+        self.queue = page, group
 
     def is_as_it_was(self, is_in_place: Callable[[Page], bool] = Page.is_in_place) -> bool:
         """Whether the stream would give no more than at the last look.
@@ -300,7 +302,7 @@ def _look_held(place: Place, log: StreamLog, consumer: bytes, wanted: Wanted, *,
 
 
 def _take(reading: Reading, log: StreamLog, place: Place, wanted: Wanted, *, waits: bool) -> list[Delivery]:
-    place.is_for(reading.group)
+    place.is_for(log.page, reading.group)
     entries = reading.ripe(wanted.room, place.goes_on) if wanted.claims else []
     place.goes_on = reading.goes_on
     if place.goes_on is not None and place.turn is None:

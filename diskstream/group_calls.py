@@ -152,8 +152,8 @@ class GroupCall:
         return self.is_over or not all(place.is_as_it_was(is_in_place) for place in self._places.values())
 
     def waits_alike(self, is_in_place: Callable[[Page], bool]) -> tuple[Page, int] | None:
-        """What it waits for where nothing may have come but new entries: of those who wait for the same one is enough
-        to look whether there are any, since who takes some calls the next. None where others know nothing of it.
+        """The queue that it stands in, where nothing may have come but new entries: of those who stand in it one is
+        enough to look whether there are any, since who takes some calls the next. None where others know nothing of it.
         """
         if len(self._places) > 1 or self._wanted.claim_ms is not None or self.is_over:
             return None
@@ -161,7 +161,7 @@ class GroupCall:
         if place.heard is None:
             return None
         page, *_, flags = place.heard
-        return (page, place.queue) if page.ctl.flags == flags and is_in_place(page) else None
+        return place.queue if page.ctl.flags == flags and is_in_place(page) else None
 
     def run(self) -> dict[bytes, list[Delivery]]:
         """Looks and sleeps until there is something, or the call is over.

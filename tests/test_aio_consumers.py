@@ -203,11 +203,29 @@ def test_who_waited_in_a_loop_that_is_closed_holds_up_nobody(tmp_path: Path) -> 
     assert not any(read.done() for read in reads)  # they are kept till here: nobody ends them
 
 
+def begin(store: diskstream.Store) -> GroupCall:
+    return begin_call(store, "g", "a", {"x": ">"}, Wanted(1, 0, False, None, None, None))
+
+
+def test_who_waits_stands_in_the_queue_of_the_stream_that_has_the_name_now(tmp_path: Path) -> None:
+    """Who looked once it was open here stood on in the queue of the one that gave way, and was called by nobody."""
+    with diskstream.open(tmp_path / "s") as store:
+        store.stream("x").group("g")
+        with begin(store) as first, begin(store) as second:
+            assert first.look() == second.look() == {}
+            store.stream("y").group("g")
+            store.rename("y", "x")
+            assert first.look() == second.look() == {}
+            assert waiters(store) == 2
+            store.stream("x").add_many([{"n": 1}, {"n": 2}])
+            assert [list(call.look()) for call in (first, second)] == [[b"x"]] * 2
+
+
 def test_a_look_that_ends_behind_its_task_leaves_no_place(tmp_path: Path) -> None:
     """A task that was cancelled keeps its read for as long as it is kept itself."""
     with diskstream.open(tmp_path / "s") as store:
         store.stream("x").group("g")
-        call = begin_call(store, "g", "a", {"x": ">"}, Wanted(None, 0, False, None, None, None))
+        call = begin(store)
         assert call.look() == {}
         assert waiters(store) == 1
         call.close()
