@@ -158,7 +158,7 @@ class GroupCall:
         if len(self._places) > 1 or self._wanted.claim_ms is not None or self.is_over:
             return None
         (place,) = self._places.values()
-        if place.heard is None:
+        if place.heard is None or place.turn is None:
             return None
         page, *_, flags = place.heard
         return place.queue if page.ctl.flags == flags and is_in_place(page) else None

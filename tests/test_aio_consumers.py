@@ -1,6 +1,7 @@
 """Consumers of asyncio that wait: one thread stands in the queues of groups for all; each is called in its turn."""
 
 import asyncio
+import contextlib
 import itertools
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 import diskstream
 from diskstream import aio, aio_queueing
 from diskstream.aio_queueing import Called, Queueing
+from diskstream.engine.page import Page
 from diskstream.errors import ArgumentError, ClosedError, NoGroupError, ReadOnlyError
 from diskstream.group_calls import GroupCall, begin_call
 from diskstream.wanted import Wanted
@@ -219,6 +221,18 @@ def test_who_waits_stands_in_the_queue_of_the_stream_that_has_the_name_now(tmp_p
             assert waiters(store) == 2
             store.stream("x").add_many([{"n": 1}, {"n": 2}])
             assert [list(call.look()) for call in (first, second)] == [[b"x"]] * 2
+
+
+def test_who_has_no_place_in_a_queue_looks_for_itself(tmp_path: Path) -> None:
+    """Nobody else looks for it: who takes some calls those that have one."""
+    with diskstream.open(tmp_path / "s") as store:
+        store.stream("x").group("g")
+        with contextlib.ExitStack() as calls:
+            waiting = [calls.enter_context(begin(store)) for _ in range(100)]
+            assert not any(call.look() for call in waiting)
+            alike = [call.waits_alike(Page.is_in_place) for call in waiting]
+            assert alike[0] is not None
+            assert alike == [alike[0]] * 96 + [None] * 4
 
 
 def test_a_look_that_ends_behind_its_task_leaves_no_place(tmp_path: Path) -> None:
