@@ -1,6 +1,7 @@
 """What the thread does that waits for consumers of asyncio: it sleeps on their places in queues, and tells them."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -24,26 +25,36 @@ class Called(Waiter):
     Attributes:
         call: what looks. Nobody else uses it meanwhile.
         turns, bells, due_at: what it waits for, as of its last look.
+        queue: where it stands, or would: see `GroupCall.queue`.
+        has_rung: whether one of the bells has, or may have. It waits for them no more then.
     """
 
     call: GroupCall
     turns: list[Turn] = field(init=False)
     bells: list[tuple[Ctl, int]] = field(init=False)
     due_at: float = field(init=False)
+    queue: tuple[Page, int] | None = field(init=False)
+    has_rung: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         """As the call stands now."""
         Waiter.__post_init__(self)
         self.turns, self.bells, self.due_at = self.call.turns, self.call.bells, self.call.due_at
+        self.queue = self.call.queue
 
     def is_called(self, now: float) -> bool:
-        """Whether something was heard, or the time for another look has come."""
-        if self.due_at <= now:
-            return True
-        for turn in self.turns:  # no generator: there may be thousands of calls
-            if turn.called:
-                return True
-        return bool(self.bells) and any(ctl.bell != seen for ctl, seen in self.bells)
+        """Whether one of its places was called, or the time for another look has come."""
+        return self.due_at <= now or any(turn.called for turn in self.turns)
+
+    def is_rung(self) -> bool:
+        """Whether one of the bells has rung that stand for places which it did not get."""
+        if any(ctl.bell != seen for ctl, seen in self.bells):
+            self.ring()
+        return self.has_rung
+
+    def ring(self) -> None:
+        """What the bells tell is known."""
+        self.has_rung, self.bells = True, []
 
     def look(self) -> dict[bytes, list[Delivery]]:
         """What there is now, for the task, in a thread: see `GroupCall.look`.
@@ -73,6 +84,9 @@ class _Look:
         """Whether it is to look again. Of those who wait alike one does: very many may wait for what comes often."""
         if not called.call.may_have_more(self._is_in_place):
             return False
+        if not called.turns and called.call.waits_for_new(self._is_in_place):
+            called.ring()  # whom nobody calls is told with those for whom a bell rang
+            return False
         alike = called.call.waits_alike(self._is_in_place)
         if alike in self._looking:
             return False
@@ -89,6 +103,25 @@ class _Look:
 
 def _not_now(_called: Called) -> bool:
     return False
+
+
+def _share(rung: Iterable[Called], left: list[Called], told: list[Called]) -> None:
+    """Tells those for whom a bell rang, as there was no place for them in a queue: as many as were called from there,
+    whose places they may get; all where nobody stands in it any more who would be called for what there still is.
+
+    Of a thousand that wait in one queue all would look at each entry, and hold up who was called for it.
+    """
+    standing = {called.queue for called in left if called.turns}
+    called_now = Counter(called.queue for called in told if called.turns)
+    for called in rung:
+        queue = called.queue
+        if queue is None or queue not in standing:
+            told.append(called)
+        elif called_now[queue] > 0:
+            called_now[queue] -= 1
+            told.append(called)
+        else:
+            left.append(called)
 
 
 class Queueing:
@@ -126,7 +159,10 @@ class Queueing:
         worth_it: Callable[[Called], bool] = _not_now
         if is_look := now - self._looked_at >= LOOK_MS / 1000:
             self._looked_at, worth_it = now, _Look().is_worth_it
-        is_closed, left, told = self._store.closed, [], []
+        is_closed = self._store.closed
+        left: list[Called] = []
+        told: list[Called] = []
+        rung: list[Called] = []
         for called in self._calls:
             if is_closed or called.is_called(now):
                 told.append(called)
@@ -135,7 +171,9 @@ class Queueing:
             elif worth_it(called):
                 told.append(called)
             else:
-                left.append(called)
+                (rung if called.is_rung() else left).append(called)
+        if rung:
+            _share(rung, left, told)
         self._calls = left
         tell_all(told)
         for called in told:

@@ -151,17 +151,30 @@ class GroupCall:
         """
         return self.is_over or not all(place.is_as_it_was(is_in_place) for place in self._places.values())
 
-    def waits_alike(self, is_in_place: Callable[[Page], bool]) -> tuple[Page, int] | None:
-        """The queue that it stands in, where nothing may have come but new entries: of those who stand in it one is
-        enough to look whether there are any, since who takes some calls the next. None where others know nothing of it.
+    @property
+    def queue(self) -> tuple[Page, int] | None:
+        """The page and the group in whose queue it stands, or would if there were a place. None where it waits for
+        several streams, or the last look left something, or the stream is not what it was.
         """
-        if len(self._places) > 1 or self._wanted.claim_ms is not None or self.is_over:
+        if len(self._places) > 1:
             return None
         (place,) = self._places.values()
-        if place.heard is None or place.turn is None:
+        if place.heard is None:
             return None
         page, *_, flags = place.heard
-        return place.queue if page.ctl.flags == flags and is_in_place(page) else None
+        return place.queue if page.ctl.flags == flags else None
+
+    def waits_for_new(self, is_in_place: Callable[[Page], bool]) -> bool:
+        """Whether nothing may have come for it but new entries, which others know of who stand in its queue."""
+        if self._wanted.claim_ms is not None or self.is_over:
+            return False
+        return (queue := self.queue) is not None and is_in_place(queue[0])
+
+    def waits_alike(self, is_in_place: Callable[[Page], bool]) -> tuple[Page, int] | None:
+        """The queue that it stands in, where it waits for new entries: of those who stand in it one is enough to look
+        whether there are any, since who takes some calls the next. None where nobody calls it.
+        """
+        return self.queue if self.turns and self.waits_for_new(is_in_place) else None
 
     def run(self) -> dict[bytes, list[Delivery]]:
         """Looks and sleeps until there is something, or the call is over.
