@@ -1,7 +1,7 @@
 """A source that takes no writes for a while, as it cannot save, or has lost its replicas: it is copied all the same."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -66,13 +66,15 @@ def test_who_follows_trims_once_it_takes_writes_again(
     """The stream was given up, and with a PING that was refused the whole archive."""
     monkeypatch.setattr(outages, "_LONGEST_REST_S", 0.01)
     said: list[str] = []
-    with following(source, trim=True, on_remark=lambda _, what: said.append(what)) as run:
-        with refusing(second_server, source.client, why):
+    with ExitStack() as refused:
+        refused.enter_context(refusing(second_server, source.client, why))  # before the first trim, not beside it
+        with following(source, trim=True, on_remark=lambda _, what: said.append(what)) as run:
             until(lambda: has_come(source, 20) and any("a trim was put off" in each for each in said))
             assert source.client.xlen("s") == 20
-        until(lambda: source.client.xlen("s") == 0)
-        source.fill("s", 5, first=21)
-        until(lambda: has_come(source, 25) and source.client.xlen("s") == 0)
+            refused.close()
+            until(lambda: source.client.xlen("s") == 0)
+            source.fill("s", 5, first=21)
+            until(lambda: has_come(source, 25) and source.client.xlen("s") == 0)
     assert run.result.is_good
     (report,) = run.result.reports
     assert (report.entries, report.trimmed) == (25, 25)
