@@ -91,13 +91,16 @@ def waiting_now(group: Group) -> int:
 
 def test_one_is_woken_for_one_entry(tmp_path: Path) -> None:
     """Of four processes that are stopped as they wait, so that none of them can go on."""
-    with opened(tmp_path) as (_, stream, group), waiters(tmp_path, group) as waiting:
+    with opened(tmp_path) as (store, stream, group), waiters(tmp_path, group) as waiting:
         for _ in range(4):
             waiting.join()
         until(lambda: in_queue(group) == (4, 0))
-        for each in waiting.children:
-            os.kill(each.pid, signal.SIGSTOP)
-            os.waitid(os.P_PID, each.pid, os.WSTOPPED | os.WNOWAIT)
+        log = store._log(stream.name, create=False)
+        assert log is not None
+        with log.locked():  # who stands in the queue may have it yet, and stopped with it would keep it
+            for each in waiting.children:
+                os.kill(each.pid, signal.SIGSTOP)
+                os.waitid(os.P_PID, each.pid, os.WSTOPPED | os.WNOWAIT)
         for woken in (1, 2, 3):
             added(stream)
             assert in_queue(group) == (4 - woken, woken)
