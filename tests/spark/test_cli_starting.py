@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 import diskstream
 from diskstream.cli import main
+from diskstream.cli.failure import Failure
 from diskstream.cli.spark import starting
 from diskstream.errors import DiskstreamError
 from tests.spark.archives import NO_SPARK, days, fill, in_process
@@ -22,6 +23,7 @@ from tests.spark.session import ROOT
 pytest.importorskip("pyarrow", reason="pip install 'diskstream[archive]'")
 pytest.importorskip("pyspark", reason="pip install 'diskstream[spark]'")
 
+from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
 from diskstream.spark.jobs import archive as archive_job  # after what it needs
@@ -225,6 +227,33 @@ def test_what_spark_refuses_is_told_in_one_line(here: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     with diskstream.open(here / "store") as store:
         assert not list((store.path / "leases").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("logged", "told"),
+    [
+        (
+            b"26/11/30 11:35:22 ERROR DiskBlockManager: Failed to create any local dir.\n",
+            "Failed to create any local dir",
+        ),
+        (b"", "meanwhile; with --conf spark.log.level=WARN it says why"),
+    ],
+)
+def test_a_java_that_ends_as_it_starts_is_told_with_what_it_logged(
+    monkeypatch: pytest.MonkeyPatch, logged: bytes, told: str
+) -> None:
+    """As where it may not write to the folder that it was given; `Error while sending or receiving` was all."""
+
+    def ends(_: object) -> None:
+        os.write(2, b"26/11/30 11:35:20 WARN Utils: a page of this\n" + logged)
+        raise Py4JNetworkError("Error while sending or receiving")
+
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # which a start sets
+    monkeypatch.setattr(java, "_asked", lambda _: "17")
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", ends)
+    with pytest.raises(Failure, match=f"Spark could not start: its Java has ended.*{told}"):
+        starting._started("profile", "local", {})
 
 
 @pytest.mark.parametrize(

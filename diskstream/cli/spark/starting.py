@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ __all__ = ["LOG_LEVEL", "Later"]
 LOG_LEVEL: Final = "spark.log.level"
 _ERRORS: Final = 2  # the file descriptor
 _MAX_SAID_BYTES: Final = 1 << 16
+_LOGGED: Final = re.compile(r"^\S+ \S+ ERROR \w+: (.+)$", re.MULTILINE)
 
 
 class Later:
@@ -40,13 +42,15 @@ class Later:
 
 
 def _started(name: str, master: str | None, settings: dict[str, str]) -> SparkSession:
+    from py4j.protocol import Py4JNetworkError
+
     from diskstream.spark.jobs.session import session
 
     with _log(shown=LOG_LEVEL in settings) as log:
         try:
             return session(f"diskstream {name}", master=master, settings=settings)
         except DiskstreamError as error:
-            said = _said(log)
+            said = _said(log, ended=isinstance(error.__cause__, Py4JNetworkError))
             raise Failure(
                 f"Spark could not start: {said}" if said else str(error), hint="docs/spark.md says what Spark needs"
             ) from error
@@ -68,8 +72,9 @@ def _log(*, shown: bool) -> Iterator[IO[bytes] | None]:
             os.close(terminal)
 
 
-def _said(log: IO[bytes] | None) -> str:
-    """Why Java did not come to the point of answering, if it said so: `Error: …`, or the message of an exception."""
+def _said(log: IO[bytes] | None, *, ended: bool) -> str:
+    """Why Java did not come to the point of answering, if it said so: `Error: …`, or the message of an exception; where
+    it `ended` later, the first error that it logged."""
     if log is None:
         return ""
     text = os.pread(log.fileno(), _MAX_SAID_BYTES, 0).decode(errors="replace")
@@ -78,4 +83,5 @@ def _said(log: IO[bytes] | None) -> str:
             return line.partition(": ")[2]
         if line.startswith(("Error: ", "Invalid ")):
             return line.removeprefix("Error: ")
-    return ""
+    logged = _LOGGED.search(text) if ended else None
+    return f"its Java has ended: {logged[1]}" if logged else ""

@@ -53,10 +53,10 @@ def session(name: str, *, master: str | None = None, settings: dict[str, str] | 
     A `master` that begins with ``sc://`` is a server of Spark Connect; SPARK_REMOTE names one where there is none.
 
     Raises:
-        DiskstreamError: there is no Java for it, or Spark refuses the settings.
+        DiskstreamError: there is no Java for it, it ended as it started, or Spark refuses the settings.
     """
     check_ready(master)
-    from py4j.protocol import Py4JError
+    from py4j.protocol import Py4JError, Py4JNetworkError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
@@ -75,6 +75,10 @@ def session(name: str, *, master: str | None = None, settings: dict[str, str] | 
     try:
         running = running or builder.getOrCreate()
         register(running)
+    except Py4JNetworkError as error:
+        raise DiskstreamError(
+            "Spark could not start: its Java has ended meanwhile; with --conf spark.log.level=WARN it says why"
+        ) from error
     except (PySparkException, Py4JError) as error:
         raise DiskstreamError(f"Spark could not start: {reason(error)}") from error
     return running
