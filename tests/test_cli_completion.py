@@ -1,6 +1,8 @@
 """Completion: the scripts for shells, and the names of streams and groups that they offer."""
 
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -84,13 +86,58 @@ def test_bash_itself_completes_with_it(directory: Path, tmp_path: Path) -> None:
     program.chmod(0o755)
     script = """
     eval "$(diskstream completion bash)"
-    COMP_WORDS=(diskstream range ord) COMP_CWORD=2
+    COMP_LINE='diskstream range ord' COMP_POINT=20
     _diskstream_completion diskstream
     printf '%s\\n' "${COMPREPLY[@]}"
     """
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "DISKSTREAM_DIR": str(directory)}
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=environment, check=True)
     assert done.stdout.splitlines() == ["orders:eu", "orders:us"]
+
+
+def typed(line: str, directory: Path) -> list[str]:
+    """What bash is given to put into a line where the cursor stands at its end."""
+    words = re.split(r" |(?<=:)|(?=:)", line)
+    environment = {
+        **os.environ,
+        "_DISKSTREAM_COMPLETE": "bash_complete",
+        "COMP_WORDS": "\n".join(words),
+        "COMP_CWORD": str(len(words) - 1),
+        "_DISKSTREAM_LINE": line,
+        "_DISKSTREAM_BREAKS": " \t\n\"'><=;|&(:",
+        "DISKSTREAM_DIR": str(directory),
+    }
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=environment, check=True)
+    return [line.partition(",")[2] for line in done.stdout.splitlines() if line.startswith("plain,")]
+
+
+def test_a_name_with_a_colon_is_one_word_though_readline_breaks_it(directory: Path) -> None:
+    """Behind the colon nothing was offered, nor for any word behind such a name."""
+    assert typed("diskstream range orders:", directory) == ["eu", "us"]
+    assert typed("diskstream range orders:e", directory) == ["eu"]
+    assert typed("diskstream range 'orders:e", directory) == ["orders:eu"]
+    with diskstream.open(directory) as store:
+        store.stream("orders:eu").create_group("mail:ers")
+    assert typed("diskstream group info orders:eu ", directory) == ["mail:ers"]
+    assert typed("diskstream group info orders:eu mail:", directory) == ["ers"]
+    assert typed("diskstream add s --fsync=al", directory) == ["always"]
+
+
+def test_what_is_put_into_the_line_is_one_word_and_is_not_run(tmp_path: Path) -> None:
+    """Names went in as they are: those with a blank were two words, and $(...) was run with the line."""
+    names = ["a b", "it's", "$(reboot)", "na\u00efve;x", "*"]
+    with diskstream.open(tmp_path / "store") as store:
+        for name in names:
+            store.stream(name).add({"n": 1})
+    written = typed("diskstream range ", tmp_path / "store")
+    assert sorted(shlex.split(" ".join(written))) == sorted(names)
+    assert r"\$\(reboot\)" in written
+    assert r"\*" in written
+    assert typed(r"diskstream range a\ ", tmp_path / "store") == [r"a\ b"]
+    assert typed("diskstream range 'a ", tmp_path / "store") == ["a b"]
+    assert typed('diskstream range "$', tmp_path / "store") == [r"\$(reboot)"]
+    assert typed("diskstream range 'it", tmp_path / "store") == []  # within these quotes it cannot be said
+    assert typed('diskstream range "it', tmp_path / "store") == ["it's"]
 
 
 def test_another_shell_is_wrong_usage() -> None:

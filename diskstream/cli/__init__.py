@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import os
 from difflib import get_close_matches
 from typing import Any
 
@@ -71,6 +72,9 @@ _AGAIN = {
 # Options that all verbs have, or nearly all, and an example of what follows them.
 _OF_VERBS = {"-d": " STORE", "--dir": " STORE", "--json": ""}
 
+# A shell sets it where it asks what may come next.
+_COMPLETING = "_DISKSTREAM_COMPLETE"
+
 # They do nothing but print: with nowhere to print to they have failed.
 _ONLY_PRINT = {"count", "info", "inspect", "len", "ls", "range", "tail", "top"}
 _ONLY_PRINT |= {"backup ls", "cold ls", "consumer ls", "group info", "group ls", "group pending", "retention show"}
@@ -103,6 +107,8 @@ class _Verbs(click.Group):
         fill_closed()
         buffer_output()
         print_anything()
+        if _COMPLETING in os.environ:
+            importlib.import_module("diskstream.cli.completing_bash").register()
         with told_to_end():
             return super().main(*args, **extra)
 

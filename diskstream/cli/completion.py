@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from diskstream.cli import completing_bash
+
 _PROGRAM = "diskstream"
 _VARIABLE = "_DISKSTREAM_COMPLETE"
 _SHELLS = ("bash", "zsh", "fish")
@@ -23,6 +25,7 @@ def command(ctx: click.Context, shell: str) -> None:
 
     Names are those of the store that --dir, before them, or DISKSTREAM_DIR names.
     """
+    completing_bash.register()
     made = get_completion_class(shell)
     assert made is not None  # click knows these three
     parts = made(ctx.find_root().command, {}, _PROGRAM, _VARIABLE)
