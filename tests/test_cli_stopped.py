@@ -5,9 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 
 import diskstream
+from diskstream.cli import main
+from diskstream.cli.backup.verify import command as backup_verify
+from diskstream.cli.cold.move import command as cold_move
 
 ROWS = 4_000
 # Whoever runs the tests in the background may have them ignore SIGINT, and children inherit that.
@@ -72,3 +77,24 @@ def test_an_export_that_is_stopped_leaves_nothing_half_made(
     assert "error: it was stopped before it was done" in done.stderr
     assert "hint: run it again" in done.stderr
     assert list(place.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("verb", "words", "hint"),
+    [
+        (backup_verify, ["backup", "verify", "backups"], "run it again\n"),
+        (cold_move, ["cold", "move", "--dir", ".", "--to", "file:///x"], "run it again: what was moved is\n"),
+    ],
+    ids=["backup verify", "cold move"],
+)
+def test_each_verb_of_several_has_a_way_on_of_its_own(
+    verb: click.Command, words: list[str], hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To verify backups took over what was copied, it said; to move segments had no way on."""
+
+    def interrupted(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(verb, "callback", interrupted)
+    done = CliRunner().invoke(main, words)
+    assert (done.exit_code, done.stderr.partition("hint: ")[2]) == (1, hint)

@@ -59,6 +59,10 @@ _MODULES = {
 # What becomes of work that SIGINT or SIGTERM ended.
 _AGAIN = {
     "backup": "run it again: it takes over what was copied",
+    "backup prune": "run it again: what was removed is",
+    "backup verify": "run it again",
+    "cold fetch": "run it again: what was fetched is",
+    "cold move": "run it again: what was moved is",
     "compact": "run it again: what was compacted is",
     "export": "run it again: nothing is at its place before it is whole, and files of parts that are there stay",
     "import": "run it again: it goes on where it stopped",
@@ -68,6 +72,9 @@ _AGAIN = {
     "verify": "run it again",
 }
 
+
+# The first two words: a verb of those of one thing.
+_CALLED = "diskstream.called"
 
 # Options that all verbs have, or nearly all, and an example of what follows them.
 _OF_VERBS = {"-d": " STORE", "--dir": " STORE", "--json": ""}
@@ -101,6 +108,7 @@ class _Verbs(click.Group):
             raise click.UsageError(f"No such command {args[0]!r}. Did you mean {meant[0]!r}?", ctx)
         if not _ONLY_PRINT.isdisjoint((args[0], " ".join(args[:2]))) and not ctx.resilient_parsing:
             check_open()
+        ctx.meta[_CALLED] = " ".join(args[:2])
         return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **extra: Any) -> Any:
@@ -129,7 +137,8 @@ class _Verbs(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            raise Failure("it was stopped before it was done", hint=_AGAIN.get(ctx.invoked_subcommand or "")) from None
+            hint = _AGAIN.get(ctx.meta.get(_CALLED, ""), _AGAIN.get(ctx.invoked_subcommand or ""))
+            raise Failure("it was stopped before it was done", hint=hint) from None
         except diskstream.InvalidIDError as error:
             raise click.UsageError(f"{error.given} is no ID, such as 1714521600000-0 or 1714521600000", ctx) from error
         except diskstream.DiskstreamError as error:
