@@ -82,6 +82,7 @@ class Restored:
     Attributes:
         path: the store.
         streams: for each stream's directory below it, or its name, how: see `Rewound`.
+        names: what those of them are called that are the store's own: other databases of a server have names of theirs.
         files, size_bytes: what was copied as it is.
         entries: how many there are in what was restored.
         rules: by name, the rules of retention that came along: whoever opens the store for writing goes by them.
@@ -92,6 +93,7 @@ class Restored:
 
     path: Path
     streams: dict[str, Rewound] = field(default_factory=dict)
+    names: dict[str, bytes] = field(default_factory=dict)
     files: int = 0
     size_bytes: int = 0
     entries: int = 0
@@ -281,6 +283,7 @@ class _Making:
             self._rewind(streams, moved, self._wanted.until)
         else:
             self._restored.streams = {place: Rewound("whole") for place in moved.values()}
+        self._restored.names = {moved[path]: name for path, name in self._names.items() if path.startswith("streams/")}
         self._check({moved[path] for path, name in self._names.items() if name in self._restored.faults})
         for folder in sorted({path.parent for path in all_below(self._fresh)}, reverse=True):
             self._files.sync_dir(folder)
@@ -478,6 +481,7 @@ def _into_store(backup: Backup, target: Path, streams: Sequence[KeptStream], wan
                     restored.entries += len(store.stream(left))
                     _note_rule(name, store.stream(left), restored)
                     restored.streams[name.decode("utf-8", "surrogateescape")] = Rewound("copied")
+                    restored.names[name.decode("utf-8", "surrogateescape")] = name
                 with others.held():
                     _must_be_free(store, others, list(unfinished))
                     take_names(store, unfinished)

@@ -19,7 +19,7 @@ from diskstream.cli.consent import consent_options
 from diskstream.cli.failure import Failure
 from diskstream.cli.moments import END, check_order, end_bound, start_bound
 from diskstream.cli.options import as_bytes, checked, json_option, not_empty, optional_directory_option
-from diskstream.cli.output import text, write_json
+from diskstream.cli.output import plain, text, write_json
 from diskstream.cli.progress import bytes_progress
 from diskstream.cli.reading_backup import reading_backup, tell_others
 from diskstream.cli.restore_redis import restore_to_redis
@@ -214,7 +214,7 @@ def _from(found: Backup) -> str:
 
 
 def _facts(backup: Backup, restored: Restored) -> dict[str, object]:
-    ways = {place: how.way for place, how in restored.streams.items()}
+    ways = {plain(restored.names.get(place, place)): how.way for place, how in restored.streams.items()}
     return {
         "backup": backup.name,
         "of": backup.place,

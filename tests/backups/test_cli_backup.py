@@ -297,3 +297,21 @@ def test_what_tells_whose_backups_they_are_may_be_gone(run: Run, tmp_path: Path)
         (tmp_path / "kept" / "backups.json").unlink(missing_ok=True)
     run("restore", f"kept/{name}", "--to", "again")
     run("backup", "create", "other")
+
+
+def test_a_restore_names_streams_and_not_their_directories(run: Run, tmp_path: Path) -> None:
+    """Those of a new store were told by their directories; those that were put into a store, by their names."""
+    with diskstream.open(tmp_path / "store") as store:
+        for name in ("a b", "long" * 100):
+            store.stream(name).add({"n": 1})
+        names = sorted(name.decode("utf-8", "surrogateescape") for name in store.streams())
+    run("backup", "kept")
+    (told,) = objects(run("restore", "kept", "--to", "new", "--json"))
+    assert sorted(told["streams"]) == names
+    assert set(told["streams"].values()) == {"whole"}
+    with diskstream.open(tmp_path / "other") as other:
+        other.stream("own").add({"n": 1})
+    (told,) = objects(run("restore", "kept", "--to", "other", "--stream", "a b", "--as", "c d", "--json"))
+    assert told["streams"] == {"c d": "copied"}
+    (told,) = objects(run("restore", "kept", "--to", "renamed", "--stream", "a b", "--as", "c d", "--json"))
+    assert told["streams"] == {"c d": "whole"}
