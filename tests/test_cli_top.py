@@ -186,7 +186,16 @@ def on_a_terminal(*words: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "words", [["-i", "1ms"], ["-i", "soon"], ["-i", "20000w"], ["-n", "0"], ["--sort", "x"], ["--rows", "0"]]
+    "words",
+    [
+        ["-i", "1ms"],
+        ["-i", "soon"],
+        ["-i", "20000w"],
+        ["-n", "0"],
+        ["--sort", "x"],
+        ["--rows", "0"],
+        ["--once", "-n", "3"],
+    ],
 )
 def test_wrong_usage(store: diskstream.Store, words: list[str]) -> None:
     top(store, *words, code=2)

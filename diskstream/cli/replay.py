@@ -118,6 +118,8 @@ def command(
     if backup is None and directory is None:
         raise click.UsageError("give --dir, the store's directory, or --backup")
     to = _target(target, directory, backup)
+    if isinstance(to, ToCall) and (ids != "keep" or name):
+        raise click.UsageError("--ids new and --name are for a stream or a Redis: entries are printed as they are")
     chosen = None if speed == 0 or (speed is None and isinstance(to, ToCall)) else speed or 1.0
     with _source(directory, backup, stream) as source:
         job = Job(source, stream, to, first, last, asked, where, ids == "keep", speed=chosen, rate=rate, name=name)

@@ -228,6 +228,8 @@ def test_what_cannot_be_done_says_why(run: Run, words: tuple[str, ...], said: st
         ("x", "--to", "-", "--rate", "1e-320"),
         ("x", "--to", "-", "--start", "5", "--since", "1h"),
         ("x", "--to", "-", "--start", "noon"),
+        ("x", "--to", "-", "--ids", "new"),
+        ("x", "--to", "-", "--name", "again"),
     ],
 )
 def test_wrong_usage(run: Run, words: tuple[str, ...]) -> None:

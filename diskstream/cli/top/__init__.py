@@ -49,6 +49,8 @@ def command(
     """
     if not _LEAST_MS <= interval <= _MOST_MS:
         raise click.BadParameter(f"an interval has at least {_LEAST_MS} ms, and a day at most", param_hint="--interval")
+    if once and count is not None:
+        raise click.UsageError("give one of --count and --once")
     looks = 1 if once else count
     most = streams_within_descriptors()
     with stopping(), diskstream.open(directory, read_only=True, create=False, max_open_streams=most) as store:
