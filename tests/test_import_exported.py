@@ -49,6 +49,24 @@ def test_so_is_one_that_comes_through_a_pipe(run: Run) -> None:
     assert run("len", "copy").stdout == "2\n"
 
 
+@pytest.mark.parametrize(("kind", "options"), [("jsonl", "--format entries"), ("csv", "--id id"), ("arrow", "")])
+def test_an_export_of_several_streams_is_said_to_be_none_of_one(
+    run: Run, tmp_path: Path, kind: str, options: str
+) -> None:
+    """Whoever imported it into a stream of its own was told to import it into a stream of its own."""
+    with diskstream.open(tmp_path / "store") as store:
+        store.stream("t").add({"a": 3}, id="6-0")
+    file = str(tmp_path / f"both.{kind}")
+    run("export", "s", "t", "-o", file)
+    told = " ".join(run("import", file, "-s", "new", *options.split(), code=1).stderr.split())
+    assert "that of the row before it" in told
+    assert "the IDs of rows have to go up; where this is an export of several streams, export each by itself" in told
+    assert "a stream of its own" not in told
+    run("export", "s", "-o", file, "--force")
+    told = " ".join(run("import", file, "-s", "t", *options.split(), code=1).stderr.split())
+    assert "import it into a stream of its own" in told
+
+
 @pytest.mark.parametrize("file_format", ["auto", "entries", "jsonl"])
 @pytest.mark.parametrize("parts", ["jsonl", "csv", "arrow"])
 def test_the_list_of_an_export_in_parts_is_no_part(run: Run, tmp_path: Path, parts: str, file_format: str) -> None:

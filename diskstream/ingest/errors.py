@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from diskstream.errors import DiskstreamError
 
+IDS_GO_UP = "the IDs of rows have to go up; where this is an export of several streams, export each by itself"
+"""A hint for whoever has rows whose IDs go back."""
+
 
 class InputError(DiskstreamError):
     """Input that cannot be imported. `written` rows were imported before it."""

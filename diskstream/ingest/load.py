@@ -15,7 +15,7 @@ import diskstream
 from diskstream.entry_size import MAX_ENTRY_BYTES, check_rows
 from diskstream.errors import IDExhaustedError, IDOrderError
 from diskstream.ids import parse_id
-from diskstream.ingest.errors import InputError, InputOrderError
+from diskstream.ingest.errors import IDS_GO_UP, InputError, InputOrderError
 from diskstream.ingest.order import BackwardsError, Disorder, IDMaker
 from diskstream.ingest.resuming import Resumption, RowsDigest
 from diskstream.ingest.rows import BadRow, Pairs, Row
@@ -203,7 +203,8 @@ class Loader:
     def _with_given_ids(
         self, rows: Iterator[tuple[Source, Row, Pairs]], id_field: bytes
     ) -> Iterator[tuple[diskstream.EntryID, Pairs]]:
-        last = self._resumption.behind
+        last, above = self._resumption.behind, f"the last one of {shown(self.report.stream)}"
+        hint = "import it into a stream of its own"
         for source, row, pairs in rows:
             try:
                 entry_id, rest = _taken_out(id_field, pairs)
@@ -212,12 +213,12 @@ class Loader:
                 continue
             if entry_id <= last:
                 raise InputOrderError(
-                    f"has the ID {entry_id}, which is not above {last}, the last one of {shown(self.report.stream)}",
+                    f"has the ID {entry_id}, which is not above {last}, {above}",
                     file=source.name,
                     line=row.line,
-                    hint="import it into a stream of its own",
+                    hint=hint,
                 )
-            last = entry_id
+            last, above, hint = entry_id, "that of the row before it", IDS_GO_UP
             yield entry_id, rest
 
     def _timed(self, rows: Iterator[tuple[Source, Row, Pairs]], timestamps: Timestamps) -> Iterator[tuple[int, Pairs]]:

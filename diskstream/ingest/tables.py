@@ -12,7 +12,8 @@ import diskstream
 from diskstream.arrow_rows import pack
 from diskstream.columnar import import_arrow
 from diskstream.commits import Commit
-from diskstream.ingest.errors import InputError
+from diskstream.ids import MIN_ID
+from diskstream.ingest.errors import IDS_GO_UP, InputError
 from diskstream.ingest.load import LoadOptions, LoadReport
 from diskstream.ingest.resuming import Resumption
 from diskstream.ingest.sources import Source
@@ -56,7 +57,7 @@ def load_tables(
     resumption = Resumption(stream, options.key, again=options.again, version=options.version)
     digest = 0
     for source in sources:
-        with _reading(source, report):
+        with _reading(source, report, resumption.behind):
             path, kind = Path(source.path), table_format(source)
             digest = _told_by(path, digest)
             timed = _says_times_of_ids(path, kind)
@@ -179,20 +180,22 @@ def _add(
 
 
 @contextmanager
-def _reading(source: Source, report: LoadReport) -> Iterator[None]:
+def _reading(source: Source, report: LoadReport, behind: diskstream.EntryID) -> Iterator[None]:
     """What goes wrong with a file, as an InputError that says after how many rows.
 
     Raises:
         InputError: it cannot be read, or a row cannot be an entry.
     """
     pa = import_arrow("an import of tables")
-    hint = "import it into a stream of its own"
     try:
         yield
     except diskstream.IDOrderError:
-        error = InputError(
-            "has an ID that is not above the one before it, in the stream or the file", file=source.name, hint=hint
-        )
+        if behind == MIN_ID or report.rows or report.resumed:  # the stream had none, or a row was above all it had
+            what, hint = "has an ID that is not above that of the row before it", IDS_GO_UP
+        else:
+            what = "has an ID that is not above the one before it, in the stream or the file"
+            hint = f"import it into a stream of its own; {IDS_GO_UP}"
+        error = InputError(what, file=source.name, hint=hint)
     except diskstream.ArgumentError as wrong:
         error = InputError(f"holds what cannot be an entry: {wrong}", file=source.name, hint="leave it out of the file")
     except diskstream.StorageError:
