@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from diskstream._native import Guard
 from diskstream.engine import directory, names, ownership, replacing, stream_names
 from diskstream.engine.descriptors import are_short
+from diskstream.engine.directory_lock import DirectoryLock
 from diskstream.engine.files import Files
 from diskstream.engine.locks import is_held
 from diskstream.engine.log import StreamLog, StreamMoved
@@ -72,9 +73,12 @@ class Naming:
                 hidden = self._hide(key, is_it)
             except _OtherError:
                 return False
+            claim = None
             with contextlib.suppress(*[StorageError] * files_may_stay), self._ended_later():
-                directory.remove_hidden(hidden, self._files)
+                claim = self._remove_few(hidden)
         self._page.ctl.ring()
+        with contextlib.suppress(*[StorageError] * files_may_stay):
+            self._remove_many(hidden, claim)
         return True
 
     def rename(self, old: str | bytes, new: str | bytes, *, replace: bool = True) -> None:
@@ -107,12 +111,16 @@ class Naming:
                     raise
 
             self._move(source, give_name, flush=True)
+            removed, claim = None, None
             # It is renamed, durably; the next use of a name tries again.
             with contextlib.suppress(StorageError), self._ended_later():
                 removed = replacing.let_go(self._streams, target, self._files)
                 if removed is not None:
-                    directory.remove_hidden(removed, self._files)
+                    claim = self._remove_few(removed)
         self._page.ctl.ring()
+        if removed is not None:
+            with contextlib.suppress(StorageError):
+                self._remove_many(removed, claim)
 
     def _lock_names(self) -> Guard:
         """The store's lock: nobody else makes, renames or removes a stream meanwhile."""
@@ -158,6 +166,26 @@ class Naming:
         if removed is not None:
             with contextlib.suppress(StorageError), self._ended_later():  # of a stream that is none of the caller's
                 directory.remove_hidden(removed, self._files)
+
+    def _remove_few(self, hidden: Path) -> DirectoryLock | None:
+        """Removes a stream's files, where they are few. Of many nobody waits for the end who makes or renames another.
+
+        Returns what says that this process is about to, where it is left to `_remove_many`.
+        """
+        claim = directory.claimed(hidden)
+        if claim is None:
+            directory.remove_hidden(hidden, self._files)
+        else:
+            self._page.ctl.raise_flags(FLAG_CHECK)  # where this process dies on the way, who comes next ends it
+        return claim
+
+    def _remove_many(self, hidden: Path, claim: DirectoryLock | None) -> None:
+        """The rest of that, without the store's lock."""
+        if claim is not None:
+            try:
+                directory.remove_hidden(hidden, self._files)
+            finally:
+                claim.close()
 
     @contextlib.contextmanager
     def _ended_later(self) -> Iterator[None]:

@@ -16,6 +16,7 @@ from typing import Any
 from diskstream._native import FORMAT_VERSION, first_segment
 from diskstream.engine import names, replacing
 from diskstream.engine.descriptors import listing
+from diskstream.engine.directory_lock import DirectoryLock
 from diskstream.engine.files import Files, read_small, reading, unless_done, wrapped
 from diskstream.engine.looks import children, is_folder, is_link, is_there, refuse_links, status
 from diskstream.engine.roll import INITIAL_BYTES
@@ -33,6 +34,7 @@ __all__ = [
     "LeftError",
     "check_filesystem",
     "check_makeable",
+    "claimed",
     "create_stream",
     "describe",
     "gone",
@@ -384,6 +386,10 @@ def hide_stream(streams: Path, name: bytes, files: Files) -> Path:
     return hidden
 
 
+# To remove one takes a millisecond, more where it is large: nobody waits long for so many.
+_FEW_FILES = 64
+
+
 class LeftError(StorageError):
     """Files that belong to no stream any more could not be removed; whoever sweeps next tries again."""
 
@@ -391,6 +397,23 @@ class LeftError(StorageError):
 def remove_hidden(hidden: Path, files: Files) -> None:
     """Removes the files of a stream that was hidden."""
     _remove_tree(hidden, files)
+
+
+def claimed(hidden: Path) -> DirectoryLock | None:
+    """What keeps others from removing a stream that was hidden, where it has so many files that this takes long."""
+    if is_link(hidden) or len(children(hidden)) <= _FEW_FILES:
+        return None
+    claim = DirectoryLock(hidden)
+    claim.take()
+    return claim
+
+
+def _is_claimed(hidden: Path) -> bool:
+    lock = DirectoryLock(hidden)
+    try:
+        return lock.is_taken_by_others()
+    finally:
+        lock.close()
 
 
 def _remove_tree(directory: Path, files: Files) -> None:
@@ -412,7 +435,7 @@ def sweep(streams: Path, files: Files) -> int:
 
     Raises:
         StorageError: the disk said no.
-        LeftError: it did not let go of some files, and all else is done.
+        LeftError: it did not let go of some files, or somebody is removing them; all else is done.
     """
     replacing.settle_all(streams, files)
     with within(streams, "list"), listing(streams) as entries:
@@ -420,6 +443,9 @@ def sweep(streams: Path, files: Files) -> int:
     left = [path for path in left if is_folder(path) or is_link(path)]  # a file of such a name is nothing of ours
     kept: list[StorageError] = []
     for directory in left:
+        if not is_link(directory) and _is_claimed(directory):
+            kept.append(StorageError(str(directory), "remove", errno.EBUSY, "somebody else is removing it"))
+            continue
         try:
             _remove_tree(directory, files)
         except StorageError as error:

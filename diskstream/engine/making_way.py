@@ -7,17 +7,13 @@ finished, gives the lock up, and goes on when the mover is done, or finds that t
 """
 
 import contextlib
-import fcntl
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from diskstream.engine.descriptors import opened
-from diskstream.engine.locks import Locks
-from diskstream.engine.moved import FORKS, ForkedError
+from diskstream.engine.directory_lock import DirectoryLock
 from diskstream.engine.page import MAINTENANCE
 
 if TYPE_CHECKING:
@@ -37,64 +33,24 @@ class _Wanted(Exception):  # noqa: N818  # not an error: the work goes on later
     """Somebody is about to move the stream."""
 
 
-class _Opening:
-    """One of a stream's directory, for a lock; it has no descriptor where it cannot be opened.
-
-    An interrupt may come before anybody can close it: then it is closed with what held it, and so is the lock given up.
-    """
-
-    fd = -1  # also where it was interrupted as it began
-
-    def __init__(self, directory: Path) -> None:
-        self._made_at = FORKS.count
-        with contextlib.suppress(OSError):
-            self.fd = opened(directory, os.O_RDONLY | os.O_DIRECTORY)
-
-    def lock(self) -> None:
-        """Locks it, with whoever does so too."""
-        if self.fd >= 0:
-            with contextlib.suppress(OSError):
-                Locks(self.fd, self._made_at).record(fcntl.F_RDLCK)
-
-    def is_locked_by_others(self) -> bool:
-        """Whether another opening has that lock; False also where nobody can tell."""
-        if self.fd >= 0:
-            with contextlib.suppress(OSError):
-                return Locks(self.fd, self._made_at).has_others_recorded()
-        return False
-
-    def close(self) -> None:
-        """Gives the lock up, which a child that was forked meanwhile would keep, and closes it."""
-        fd, self.fd = self.fd, -1
-        if fd < 0:
-            return
-        try:
-            with contextlib.suppress(OSError, ForkedError):
-                Locks(fd, self._made_at).record(fcntl.F_UNLCK)
-        finally:
-            os.close(fd)
-
-    __del__ = close
-
-
 @contextlib.contextmanager
 def wanting(directory: Path) -> Iterator[None]:
     """Says that the stream in a directory is about to be moved, for as long as this lasts."""
-    opening = _Opening(directory)
+    lock = DirectoryLock(directory)
     try:
-        opening.lock()
+        lock.take()
         yield
     finally:
-        opening.close()
+        lock.close()
 
 
 def is_wanted(directory: Path) -> bool:
     """Whether somebody says so; False also where nobody can tell."""
-    opening = _Opening(directory)
+    lock = DirectoryLock(directory)
     try:
-        return opening.is_locked_by_others()
+        return lock.is_taken_by_others()
     finally:
-        opening.close()
+        lock.close()
 
 
 def making_way(log: "StreamLog", work: Callable[[Progress], None], progress: Progress, *, wait: bool = True) -> bool:
