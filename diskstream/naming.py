@@ -17,8 +17,9 @@ from diskstream.engine.files import Files
 from diskstream.engine.locks import is_held
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.looks import children, is_there, status
+from diskstream.engine.making_way import wanting
 from diskstream.engine.open_logs import OpenLogs
-from diskstream.engine.page import APPEND, FLAG_CHECK, FLAG_MOVED, POISONED, Page
+from diskstream.engine.page import APPEND, FLAG_CHECK, FLAG_MOVED, MAINTENANCE, POISONED, Page
 from diskstream.errors import (
     DiskstreamError,
     NamespaceError,
@@ -63,7 +64,7 @@ class Naming:
         Raises:
             DiskstreamError: there is something to ask, and the stream cannot be opened: it stays as it is.
         """
-        with self._mutex, self._lock_names():
+        with self._awaited(key), self._mutex, self._lock_names():
             self._settle(key)
             if not self.exists(key):
                 return False
@@ -89,7 +90,7 @@ class Naming:
             StreamExistsError: there is a stream `new`, and `replace` is false.
         """
         source, target = names.as_name(old), names.as_name(new)
-        with self._mutex, self._lock_names():
+        with self._awaited(source, target), self._mutex, self._lock_names():
             self._settle(source)
             self._settle(target)
             if not self.exists(source):
@@ -121,6 +122,22 @@ class Naming:
         if removed is not None:
             with contextlib.suppress(StorageError):
                 self._remove_many(removed, claim)
+
+    @contextlib.contextmanager
+    def _awaited(self, *moving: bytes) -> Iterator[None]:
+        """Waits until nobody is at the files of streams that are to be moved, before anybody has to wait for this call.
+
+        Who seals or compacts them makes way, unless it is stopped, say, in the middle.
+        """
+        with contextlib.ExitStack() as wanted:
+            for name in [] if self.read_only else moving:
+                with contextlib.suppress(DiskstreamError, StreamMoved):  # the move finds it, too, and tells it
+                    log = self._log(name, create=False)
+                    if log is not None:
+                        wanted.enter_context(wanting(log.directory))
+                        with log.ctl.locked(MAINTENANCE):
+                            pass
+            yield
 
     def _lock_names(self) -> Guard:
         """The store's lock: nobody else makes, renames or removes a stream meanwhile."""

@@ -9,6 +9,7 @@ import pytest
 import diskstream
 from diskstream import CompactReport, Store, Stream
 from diskstream.engine import making_way
+from diskstream.engine.page import MAINTENANCE
 from diskstream.engine.seal import Progress
 from tests.engine.children import LIMIT_S
 from tests.engine.sample import log_of
@@ -93,6 +94,33 @@ def test_nor_who_renames_it_until_it_is_sealed_and_it_is_whole_under_its_new_nam
     busy.compact("y")
     assert numbers(busy.stream("y")) == list(range(SEGMENTS * ENTRIES))
     assert busy.verify().problems == []
+
+
+@pytest.mark.parametrize(
+    "move",
+    [lambda store: store.delete("x"), lambda store: store.rename("x", "y"), lambda store: store.rename("y", "x")],
+    ids=["removed", "renamed", "replaced"],
+)
+def test_where_somebody_is_stopped_at_its_files_its_mover_waits_alone(
+    busy: Store, other: Store, move: Callable[[Store], object]
+) -> None:
+    """A compaction that is stopped makes no way: whoever added to a new stream waited behind the mover."""
+    for name in ("x", "y"):
+        busy.stream(name).add({"n": 1})
+    mover = threading.Thread(target=move, args=(busy,))
+    with diskstream.open(busy.path) as third:
+        maker = threading.Thread(target=lambda: third.stream("new").add({"n": 1}))
+        with log_of(other).ctl.locked(MAINTENANCE):
+            mover.start()
+            mover.join(0.2)  # it has to wait: so long that it would be through
+            assert mover.is_alive()
+            maker.start()
+            maker.join(LIMIT_S / 8)
+            has_waited = maker.is_alive()
+        mover.join(LIMIT_S)
+        maker.join(LIMIT_S)
+    assert not has_waited
+    assert len(busy.streams()) == 2
 
 
 def test_a_mover_that_gives_up_is_made_way_for_and_the_work_is_done_to_its_end(busy: Store) -> None:
