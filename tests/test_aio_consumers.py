@@ -435,7 +435,7 @@ def test_each_learns_of_what_called_nobody_where_they_do_not_wait_alike(
             ]
             tasks = [asyncio.create_task(each) for each in reads]
             async with asyncio.timeout(30):
-                assert list((await tasks[2]).keys()) == [b"x"]
+                assert list(await tasks[2]) == [b"x"]
                 await until_waiting(store, 2)
                 await other.nack(given[0].id)
                 assert await numbers(tasks[1]) == [1]

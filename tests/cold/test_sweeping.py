@@ -287,7 +287,7 @@ def test_streams_are_made_while_a_sweep_opens_those_that_are_there(
     """Of ten thousand that took more than ten seconds, for which everybody waited who added to a new one."""
     report = move_out(stream, folder_place, older_than_ms=0)
     path = stream._store.path
-    made = []
+    made: list[bool] = []
     for number in range(5):
         stream._store.stream(f"other-{number}").add({"n": 1})
 

@@ -46,8 +46,8 @@ def removal() -> Removal:
 @pytest.fixture
 def store(tmp_path: Path, removal: Removal) -> Iterator[Store]:
     """A store with a stream of many segments, and another one."""
-    options = {"seal": "manual", "fsync": "os", "segment_bytes": 8192}
-    with diskstream.open(tmp_path / "store", files=Watched(removal), **options) as store:
+    at, files = tmp_path / "store", Watched(removal)
+    with diskstream.open(at, files=files, seal="manual", fsync="os", segment_bytes=8192) as store:
         for segment in range(SEGMENTS):
             store.stream("large").add({"n": segment})
             store.seal("large")
