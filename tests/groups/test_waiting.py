@@ -1,9 +1,11 @@
 """Consumers of several processes wait for one group: in the order in which they came, whoever dies meanwhile."""
 
+import functools
 import os
 import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,6 +19,8 @@ from tests.engine.children import LIMIT_S, Child, child, until
 from tests.groups.workers import SMALL, hold, wait, wait_for_old
 
 POLICIES = ["always", "os"]
+PROMISE_MS = 100  # for so long an entry is left to whom it was promised: see docs/groups.md
+ATTEMPTS = 4
 
 
 @contextmanager
@@ -52,7 +56,33 @@ def added(stream: Stream, count: int = 1) -> list[EntryID]:
     return stream.add_many([{"n": str(number)} for number in range(count)])
 
 
+def was_late(path: Path) -> bool:
+    """Whether an entry was given out so long after it was added that it may have been promised to another."""
+    with opened(path) as (_, _, group):
+        rows, now_ms = group.pending_range(count=1000), time.time_ns() // 1_000_000
+        return any(now_ms - row.idle_ms - row.id.ms >= PROMISE_MS for row in rows)
+
+
+def in_time(test: Callable[..., None]) -> Callable[..., None]:
+    """Runs a test of the order again, where a busy machine let one that was called come later than is promised."""
+
+    @functools.wraps(test)
+    def run(tmp_path: Path, **given: str) -> None:
+        for attempt in range(1, ATTEMPTS + 1):
+            place = tmp_path / str(attempt)
+            place.mkdir()
+            try:
+                return test(place, **given)
+            except AssertionError:
+                if attempt == ATTEMPTS or not was_late(place):
+                    raise
+        return None
+
+    return run
+
+
 @pytest.mark.parametrize("fsync", POLICIES)
+@in_time
 def test_each_entry_goes_to_who_waits_longest(tmp_path: Path, fsync: str) -> None:
     with opened(tmp_path, fsync) as (_, stream, group), waiters(tmp_path, group, fsync) as waiting:
         for _ in range(5):
@@ -64,6 +94,7 @@ def test_each_entry_goes_to_who_waits_longest(tmp_path: Path, fsync: str) -> Non
         assert list(shown.values()) == [b"c0", b"c1", b"c2", b"c3", b"c4"]
 
 
+@in_time
 def test_entries_of_one_call_are_shared_in_that_order(tmp_path: Path) -> None:
     with opened(tmp_path) as (_, stream, group), waiters(tmp_path, group) as waiting:
         for count in (1, 2, 1, 1):
@@ -109,6 +140,7 @@ def test_one_is_woken_for_one_entry(tmp_path: Path) -> None:
         assert group.pending().total == 0
 
 
+@in_time
 def test_who_was_served_and_waits_again_is_the_last(tmp_path: Path) -> None:
     with opened(tmp_path) as (_, stream, group), waiters(tmp_path, group) as waiting:
         for _ in range(3):
