@@ -144,8 +144,7 @@ class Store:
         A read that is cancelled while it waits may have been given entries all the same: they are pending then.
         """
         wanted = Wanted(count, block, noack, claim_ms, max_count, max_bytes)
-        begin = functools.partial(begin_call, self.sync_store, group, consumer, positions, wanted)
-        return await self._readers.read_group(begin)
+        return await self._readers.read_group(begin_call(self.sync_store, group, consumer, positions, wanted))
 
     def _fix(self, name: str | bytes, after: IDLike) -> IDLike:
         """``$`` is the end as of the call, not of each slice of its wait."""

@@ -122,9 +122,8 @@ class Consumer:
         """
         group, wanted = self.sync_consumer.group, Wanted(count, block, noack, claim_ms, max_count, max_bytes)
         stream = group.stream
-        begin = partial(begin_call, stream._store, group.name, self.sync_consumer.name, {stream.name: after}, wanted)
-        found = await self._readers.read_group(begin)
-        return found.get(stream.name, [])
+        call = begin_call(stream._store, group.name, self.sync_consumer.name, {stream.name: after}, wanted)
+        return (await self._readers.read_group(call)).get(stream.name, [])
 
     async def claim(self, *ids: IDLike, **options: Any) -> list[Delivery]:
         """Takes over pending entries: see `diskstream.Consumer.claim`."""

@@ -39,7 +39,8 @@ class Called(Waiter):
     def __post_init__(self) -> None:
         """As the call stands now."""
         Waiter.__post_init__(self)
-        self.turns, self.bells, self.due_at = self.call.turns, self.call.bells, self.call.due_at
+        self.turns, self.bells = self.call.turns, self.call.bells
+        self.due_at = time.monotonic() + self.call.rest_s
         self.queue = self.call.queue
 
     def is_called(self, now: float) -> bool:

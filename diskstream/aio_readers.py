@@ -52,35 +52,21 @@ class Readers:
         answer: _T = await reader.answer
         return answer
 
-    async def read_group(self, begin: Callable[[], GroupCall]) -> dict[bytes, list[Delivery]]:
-        """What a call finds, as soon as it finds something, or when it is over.
+    async def read_group(self, call: GroupCall) -> dict[bytes, list[Delivery]]:
+        """What a call finds, as soon as it finds something, or when it is over. It is closed then.
 
         A task that is cancelled may have been given entries all the same: they are pending then.
-
-        Args:
-            begin: called in a thread.
         """
-        call, found = await asyncio.to_thread(_begun, begin)
-        try:
+        with call:
+            found = await asyncio.to_thread(call.look)
             while not found and not call.is_over:
                 called = Called(call)
                 self._queueing.hand_over(called)
                 await called.answer
                 found = await asyncio.to_thread(called.look)
-        finally:
-            call.close()
-        return found
+            return found
 
     def interrupt(self) -> None:
         """Has the threads see at once that the store was closed."""
         self._watching.interrupt()
         self._queueing.interrupt()
-
-
-def _begun(begin: Callable[[], GroupCall]) -> tuple[GroupCall, dict[bytes, list[Delivery]]]:
-    call = begin()
-    try:
-        return call, call.look()
-    except BaseException:
-        call.close()
-        raise

@@ -135,13 +135,14 @@ class GroupCall:
         return [bell for place in self._places.values() if (bell := place.bell) is not None]
 
     @property
-    def due_at(self) -> float:
-        """When another look is worth it though nothing is heard, by `time.monotonic`: the time is up, or entries have
-        lain long enough to be claimed. Not at once: a clock that stands still does not make for a look after the other.
+    def rest_s(self) -> float:
+        """Seconds behind a look until another one is worth it though nothing is heard: the time is up, or entries have
+        lain long enough to be claimed. Never none: a clock that stands still does not make for one look after another.
         """
-        until = math.inf if self._wanted.until is None else self._wanted.until
-        ripe = [place.looked_at + place.ripens_in_s for place in self._places.values() if place.ripens_in_s is not None]
-        return max(min([until, *ripe]), time.monotonic() + _LEAST_SLEEP_S)
+        until = self._wanted.until
+        left = math.inf if until is None else until - time.monotonic()
+        ripe = (place.ripens_in_s for place in self._places.values() if place.ripens_in_s is not None)
+        return max(min([left, *ripe]), _LEAST_SLEEP_S)
 
     def may_have_more(self, is_in_place: Callable[[Page], bool] = Page.is_in_place) -> bool:
         """Whether another look may find something. Who was killed as he appended has called nobody.
@@ -188,7 +189,7 @@ class GroupCall:
             if found or self.is_over:
                 return found
             # It holds no turn behind that: see `delivering`.
-            wait_turns(self.turns, self.bells, min(LOOK_MS / 1000, max(self.due_at - time.monotonic(), 0.0)))
+            wait_turns(self.turns, self.bells, min(LOOK_MS / 1000, self.rest_s))
             self._store._check_open()
             if self._wanted.stop is not None and self._wanted.stop.is_set():
                 return {}  # nobody would see what it was given; who waits behind it is
