@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import diskstream
-from diskstream.archiving import ArchiveOptions, Archiver, Server, outages
+from diskstream.archiving import ArchiveOptions, Archiver, outages
 from tests.archiving.gateway import Gateway
 from tests.archiving.test_archive import until
 from tests.archiving.world import World
@@ -78,7 +78,10 @@ def following(world: World, **options: Any) -> Iterator[Followed]:
     run = Followed([], threading.Event())
 
     def work() -> None:
-        with Server(f"{world.url}?socket_timeout=1") as server, diskstream.open(world.directory) as store:
+        # As the command does it: on a busy machine the first answer may take longer than that, too.
+        server = outages.reached(f"{world.url}?socket_timeout=1", run.stop, run.said.append)
+        assert server is not None
+        with server, diskstream.open(world.directory) as store:
             told = ArchiveOptions(follow=True, on_away=run.said.append, **options)
             run.result = Archiver(server, store, [b"*"], told).run(run.stop)
 
