@@ -38,7 +38,7 @@ def path_of(path: str | os.PathLike[str]) -> Path:
 
     Raises:
         ArgumentTypeError: it is neither text nor a path.
-        ArgumentError: it is bytes, is empty, holds a NUL, or is a URL.
+        ArgumentError: it is bytes, is empty, holds a NUL, is a URL, or, made absolute, no UTF-8.
     """
     what = "the path of a store"
     try:
@@ -48,7 +48,10 @@ def path_of(path: str | os.PathLike[str]) -> Path:
     if not isinstance(where, str) or "\0" in where or not where:
         raise ArgumentError(f"{what} must be text without NUL, not {where!r}")
     check_path(where, what)
-    return Path(where).absolute()
+    whole = Path(where).absolute()
+    if any("\ud800" <= char <= "\udfff" for char in str(whole)):
+        raise ArgumentError(f"{what} must be UTF-8, which {str(whole)!r} is not: rename the directory")
+    return whole
 
 
 def items_of(name: str, given: Iterable[_T]) -> Iterable[_T]:

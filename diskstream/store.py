@@ -88,10 +88,7 @@ def open(  # `diskstream.open`, as `gzip.open` and `dbm.open`
     if unknown:
         near = difflib.get_close_matches(unknown[0], known, n=1)
         raise ArgumentError(f"no such option: {unknown[0]}" + (f"; did you mean {near[0]}?" if near else ""))
-    whole = path_of(path)
-    if any("\ud800" <= char <= "\udfff" for char in str(whole)):
-        raise ArgumentError(f"the path of a store must be UTF-8, which {str(whole)!r} is not: rename the directory")
-    return Store(whole, Options(**options), read_only=read_only, create=create, files=files or Files())
+    return Store(path_of(path), Options(**options), read_only=read_only, create=create, files=files or Files())
 
 
 class Store(Naming, Upkeep):

@@ -376,3 +376,17 @@ def test_an_empty_path_is_not_the_working_directory(
     assert done.exit_code == 2, done.output
     assert "empty" in done.stderr
     assert sorted((tmp_path / "here").iterdir()) == before
+
+
+@pytest.mark.parametrize("words", [["verify"], ["repair", "--force"], ["inspect", "s"], ["len", "s"]], ids=" ".join)
+def test_a_store_below_a_directory_that_is_no_utf8_is_refused_in_words(tmp_path: Path, words: list[str]) -> None:
+    """Verbs that do not open it as the others do ended in a traceback."""
+    with diskstream.open(tmp_path / "store") as store:
+        store.stream("s").add({"n": 1})
+    odd = tmp_path / os.fsdecode(b"n\xff")
+    (tmp_path / "store").rename(odd)
+    result = CliRunner().invoke(main, [*words, "--dir", str(odd)])
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit)
+    assert "the path of a store must be UTF-8" in result.stderr
+    assert "rename the directory" in result.stderr

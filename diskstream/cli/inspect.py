@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from diskstream.arguments import path_of
 from diskstream.cli.advice import for_command
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import as_bytes, json_option, none_missing, optional_directory_option
@@ -68,6 +69,8 @@ def command(
         raise click.UsageError("--frames, --nodes and --entries want a stream or a file")
     if each_byte and span is None:
         raise click.UsageError("--each-byte wants --bytes")
+    if file is None and target is not None and directory is not None:
+        directory = path_of(directory)  # a stream is opened by it
     if file is not None and not file.is_file():
         raise _no_file(file)
     if span is not None:
