@@ -80,7 +80,7 @@ def create_whole(path: Path, write: Callable[[Any], _T], *, replace: bool) -> _T
             descriptor = claim.take(beside)
             # The lock is on the descriptor that is kept, so what pyarrow opens and closes does not let it go.
             pa = import_arrow("an export")
-            with _flushed_ahead(descriptor), tried_again(lambda: pa.OSFile(str(beside), "wb")) as sink:
+            with _flushed_ahead(descriptor), tried_again(lambda: pa.OSFile(os.fsencode(beside), "wb")) as sink:
                 result = write(sink)
             os.fsync(descriptor)
             _put(beside, path, replace=replace)

@@ -433,3 +433,13 @@ def test_whatever_look_or_flush_of_an_export_fails_the_error_is_ours(
             with pytest.raises(diskstream.StorageError, match="could not flush"):
                 export_directory(store, request, tmp_path / "others", rows_per_file=1000)
         assert export_directory(store, request, tmp_path / "parts", rows_per_file=1000).entries == 3000
+
+
+@pytest.mark.parametrize("words", [[], ["--rows-per-file", "2"]], ids=["a file", "parts"])
+def test_where_it_goes_may_have_a_name_that_is_no_utf8(path: Path, tmp_path: Path, words: list[str]) -> None:
+    """It ended in a traceback."""
+    place = tmp_path / os.fsdecode(b"n\xff")
+    done = export(path, "odd", "--format", "jsonl", "-o", str(place), *words, "--json")
+    (part, *_) = [place] if place.is_file() else sorted(place.glob("part-*"))
+    assert part.read_bytes().startswith(b'{"id": ')
+    assert json.loads(done.stdout)["output"] == str(place)
