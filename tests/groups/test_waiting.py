@@ -291,7 +291,7 @@ def test_who_waits_looks_again_only_where_something_has_changed(tmp_path: Path, 
     with opened(tmp_path, fsync) as (store, stream, group):
         consumer = group.consumer("c")
         consumer.read()
-        reader = threading.Thread(target=consumer.read, kwargs={"count": count, "block": 0.5})
+        reader = threading.Thread(target=consumer.read, kwargs={"count": count, "block": 2.0})
         reader.start()
         until(lambda: in_queue(group) == (1, 0))
         log = store._log(stream.name, create=False)
