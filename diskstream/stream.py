@@ -450,8 +450,11 @@ class Stream(Grouped, Columned, Committing, Described, Retained, Scanned, WireAd
         return True
 
     def seal(self) -> int:
-        """Rolls and seals: what was appended so far becomes packed. Returns segments sealed."""
-        return self._store.seal(self._name) if self.exists() else 0
+        """Rolls and seals: what was appended so far becomes packed. Returns segments sealed; 0 for no stream."""
+        try:
+            return self._store.seal(self._name)
+        except NoSuchStreamError:
+            return 0
 
     def compact(self) -> CompactReport | None:
         """Merges small sealed segments and drops the bytes of deleted entries; None where there is no stream."""

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -105,28 +105,54 @@ class Upkeep:
                 log.flush()
                 check_removed(log)
 
+    def _at_each(self, name: str | bytes | None, work: Callable[[StreamLog], None]) -> None:
+        """Does some work at a stream, or at all there are. Whoever moves one meanwhile goes first.
+
+        Raises:
+            NoSuchStreamError: the stream that was named is not there, or not any more.
+        """
+        for key, found in self._each(name):
+            log: StreamLog | None = found
+            while log is not None:
+                try:
+                    work(log)
+                    break
+                except StreamMoved:  # by somebody else, just now
+                    self._forget(key, log)
+                    log = self._log(key, create=False) if name is not None else None
+            else:
+                if name is not None:
+                    raise NoSuchStreamError(key)
+
     def seal(self, name: str | bytes | None = None, *, progress: Progress | None = None) -> int:
         """Rolls and seals a stream, or all: what was appended so far becomes packed. Returns segments sealed.
 
         `progress` is called with the entries just packed, and the bytes of segments just written.
+
+        Raises:
+            NoSuchStreamError: the stream that was named is not there, or was removed or renamed meanwhile.
         """
         sealed = 0
-        for _, log in self._each(name):
-            with contextlib.suppress(StreamMoved):  # by somebody else, just now
-                log.roll()
-                sealed += seal.seal_rolled(log, progress=progress or seal.ignore)
-                seal.reap(log)
+
+        def seal_one(log: StreamLog) -> None:
+            nonlocal sealed
+            log.roll()
+            sealed += seal.seal_rolled(log, progress=progress or seal.ignore)
+            seal.reap(log)
+
+        self._at_each(name, seal_one)
         return sealed
 
     def compact(self, name: str | bytes | None = None, *, progress: Progress | None = None) -> list[CompactReport]:
         """Merges small sealed segments and drops the bytes of deleted entries. One report a stream.
 
         `progress` is called with the entries just packed, and the bytes of segments just written.
+
+        Raises:
+            NoSuchStreamError: as `seal`.
         """
-        reports = []
-        for _, log in self._each(name):
-            with contextlib.suppress(StreamMoved):
-                reports.append(seal.compact(log, progress=progress or seal.ignore))
+        reports: list[CompactReport] = []
+        self._at_each(name, lambda log: reports.append(seal.compact(log, progress=progress or seal.ignore)))
         return reports
 
     def verify(self, *, progress: "Reading | None" = None, cold: bool = False) -> "VerifyReport":

@@ -16,7 +16,7 @@ from typing import Any
 from diskstream._native import FORMAT_VERSION, first_segment
 from diskstream.engine import names, replacing
 from diskstream.engine.descriptors import listing
-from diskstream.engine.directory_lock import DirectoryLock
+from diskstream.engine.directory_lock import DirectoryLock, is_taken
 from diskstream.engine.files import Files, read_small, reading, unless_done, wrapped
 from diskstream.engine.looks import children, is_folder, is_link, is_there, refuse_links, status
 from diskstream.engine.roll import INITIAL_BYTES
@@ -408,14 +408,6 @@ def claimed(hidden: Path) -> DirectoryLock | None:
     return claim
 
 
-def _is_claimed(hidden: Path) -> bool:
-    lock = DirectoryLock(hidden)
-    try:
-        return lock.is_taken_by_others()
-    finally:
-        lock.close()
-
-
 def _remove_tree(directory: Path, files: Files) -> None:
     if is_link(directory):  # the link goes, and nothing of what it points to
         files.unlink(directory)
@@ -443,7 +435,7 @@ def sweep(streams: Path, files: Files) -> int:
     left = [path for path in left if is_folder(path) or is_link(path)]  # a file of such a name is nothing of ours
     kept: list[StorageError] = []
     for directory in left:
-        if not is_link(directory) and _is_claimed(directory):
+        if not is_link(directory) and is_taken(directory):
             kept.append(StorageError(str(directory), "remove", errno.EBUSY, "somebody else is removing it"))
             continue
         try:

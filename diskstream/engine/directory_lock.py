@@ -9,7 +9,7 @@ from diskstream.engine.descriptors import opened
 from diskstream.engine.locks import Locks
 from diskstream.engine.moved import FORKS, ForkedError
 
-__all__ = ["DirectoryLock"]
+__all__ = ["DirectoryLock", "is_taken"]
 
 
 class DirectoryLock:
@@ -50,3 +50,12 @@ class DirectoryLock:
             os.close(fd)
 
     __del__ = close
+
+
+def is_taken(directory: Path) -> bool:
+    """Whether another opening of a directory has its lock; False also where nobody can tell."""
+    lock = DirectoryLock(directory)
+    try:
+        return lock.is_taken_by_others()
+    finally:
+        lock.close()

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from diskstream.engine.directory_lock import DirectoryLock
+from diskstream.engine.directory_lock import DirectoryLock, is_taken
 from diskstream.engine.page import MAINTENANCE
 
 if TYPE_CHECKING:
     from diskstream.engine.log import StreamLog
 
-__all__ = ["Progress", "is_wanted", "making_way", "wanting"]
+__all__ = ["Progress", "making_way", "wanting"]
 
 # Called with the entries just packed, and the bytes of segments just written.
 Progress = Callable[[int, int], None]
@@ -44,15 +44,6 @@ def wanting(directory: Path) -> Iterator[None]:
         lock.close()
 
 
-def is_wanted(directory: Path) -> bool:
-    """Whether somebody says so; False also where nobody can tell."""
-    lock = DirectoryLock(directory)
-    try:
-        return lock.is_taken_by_others()
-    finally:
-        lock.close()
-
-
 def making_way(log: "StreamLog", work: Callable[[Progress], None], progress: Progress, *, wait: bool = True) -> bool:
     """Does some work under the lock of maintenance; from its beginning again where it made way for a mover.
 
@@ -72,7 +63,7 @@ def making_way(log: "StreamLog", work: Callable[[Progress], None], progress: Pro
 
     def watched(entries: int, size_bytes: int) -> None:
         progress(entries, size_bytes)
-        if has_patience and is_wanted(log.directory):
+        if has_patience and is_taken(log.directory):
             raise _Wanted
 
     while True:
@@ -89,7 +80,7 @@ def making_way(log: "StreamLog", work: Callable[[Progress], None], progress: Pro
 def _let_go_first(directory: Path) -> bool:
     """Waits while a mover has its turn. Returns whether it had: if not, it is not made way for again."""
     until, never = time.monotonic() + _PATIENCE_S, threading.Event()
-    while is_wanted(directory):
+    while is_taken(directory):
         if time.monotonic() > until:
             return False
         never.wait(_LOOK_S)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import diskstream
-from diskstream import CompactReport, Store, Stream
+from diskstream import CompactReport, NoSuchStreamError, Store, Stream
 from diskstream.engine import making_way
 from diskstream.engine.page import MAINTENANCE
 from diskstream.engine.seal import Progress
@@ -75,7 +75,8 @@ def test_who_removes_a_stream_does_not_wait_until_it_is_compacted(busy: Store, o
     filled(busy, sealed=True)
     slow = Slow(lambda: busy.delete("x"))
 
-    assert other.compact("x", progress=slow) == [], "it was compacted before it could be removed"
+    with pytest.raises(NoSuchStreamError):  # it was compacted before it could be removed
+        other.compact("x", progress=slow)
 
     slow.end()
     assert busy.streams() == []
@@ -85,15 +86,38 @@ def test_nor_who_renames_it_until_it_is_sealed_and_it_is_whole_under_its_new_nam
     filled(busy, sealed=False)
     slow = Slow(lambda: busy.rename("x", "y"))
 
-    sealed = other.seal("x", progress=slow)
+    with pytest.raises(NoSuchStreamError):
+        other.seal("x", progress=slow)
 
     slow.end()
-    assert sealed < SEGMENTS // 2
+    assert len([*(busy.path / "streams" / "y").glob("*.seg")]) < SEGMENTS // 2
     assert numbers(other.stream("y")) == list(range(SEGMENTS * ENTRIES))
     busy.seal("y")
     busy.compact("y")
     assert numbers(busy.stream("y")) == list(range(SEGMENTS * ENTRIES))
     assert busy.verify().problems == []
+
+
+def test_who_compacts_a_stream_goes_on_with_the_one_that_took_its_name(busy: Store, other: Store) -> None:
+    """Nothing was done, nor said: the command ended well."""
+    filled(busy, sealed=True)
+    busy.rename("x", "y")
+    filled(busy, sealed=True)
+    slow = Slow(lambda: busy.rename("y", "x"))
+
+    (report,) = other.compact("x", progress=slow)
+
+    slow.end()
+    assert report.segments_before > report.segments_after
+    assert numbers(other.stream("x")) == list(range(SEGMENTS * ENTRIES))
+    assert busy.streams() == [b"x"]
+
+
+def test_a_compaction_of_all_streams_passes_over_what_is_gone(busy: Store, other: Store) -> None:
+    filled(busy, sealed=True)
+    slow = Slow(lambda: busy.delete("x"))
+    assert other.compact(progress=slow) == []
+    slow.end()
 
 
 @pytest.mark.parametrize(
