@@ -206,7 +206,7 @@ def test_rows_of_a_table_that_cannot_be_entries_are_told_of(tmp_path: Path) -> N
 
     refused(pa.table({"a": pa.array([None], pa.string())}), "cannot be an entry")
     refused(pa.table({"a": [[1, 2]]}), "no field can be made")
-    refused(pa.table({"id": ["2-0", "1-0"], "a": ["x", "y"]}), "not above the one before")
+    refused(pa.table({"id": ["2-0", "1-0"], "a": ["x", "y"]}), "not above that of the row before it")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """`Store.lease`: one moment of some streams stays readable, whatever happens to them."""
 
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -336,9 +337,18 @@ def test_writers_do_not_wait_while_segments_are_linked(small: Store, tmp_path: P
 
     class Watching(Files):
         def link(self, source: Path, target: Path) -> None:
-            with log.ctl.locked(APPEND, False) as is_free:
-                linked[is_free].append(source.name)
+            linked[self.is_free()].append(source.name)
             super().link(source, target)
+
+        def is_free(self) -> bool:
+            """Also where the thread that flushes has the lock just now: it gives it up, and who links would not."""
+            never = threading.Event()
+            for _ in range(1000):
+                with log.ctl.locked(APPEND, False) as is_free:
+                    if is_free:
+                        return True
+                never.wait(0.001)
+            return False
 
     link_stream(log, tmp_path, Watching())
     assert linked[False] == []
