@@ -23,12 +23,13 @@ class Job:
     Attributes:
         name: which ones.
         until: when (of the monotonic clock) to end; the least number is always done.
-        tries: how often more is looked at again.
+        tries: how often it is looked at: a leak grows each time. On a busy machine something may settle in one or two
+            of them, and a thread of the store's take what it keeps, once, in another.
     """
 
     name: str
     until: float
-    tries: int = 3
+    tries: int = 4
 
 
 @dataclass
