@@ -12,7 +12,7 @@ from diskstream.ending_signals import ending_at
 from diskstream.engine.flags import Flag
 from diskstream.engine.log import StreamLog
 from diskstream.errors import ArgumentError
-from diskstream.group_calls import read_groups
+from diskstream.group_calls import GroupCall
 from diskstream.group_info import AutoClaim, AutoClaimIDs, PendingEntry
 from diskstream.ids import MIN_ID, IDLike, parse_id, parse_start
 from diskstream.membership import seen
@@ -75,8 +75,8 @@ class Consumer:
     def _read(self, after: IDLike, wanted: Wanted, turn: Turn | None = None) -> list[Delivery]:
         stream = self.group.stream
         owners, looked = {stream.name: (self.group, after)}, turn is not None  # who stands in the queue has looked
-        found = read_groups(stream._store, owners, self.name, wanted, turn, looked=looked)
-        return found.get(stream.name, [])
+        with GroupCall(stream._store, owners, self.name, wanted, turn, looked=looked) as call:
+            return call.run().get(stream.name, [])
 
     # --- claiming -----------------------------------------------------------------------------------------------------
 

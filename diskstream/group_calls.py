@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from diskstream.group import Group
     from diskstream.store import Store
 
-__all__ = ["GroupCall", "begin_call", "read_groups"]
+__all__ = ["GroupCall", "begin_call"]
 
 _LEAST_SLEEP_S = 0.0005
 
@@ -217,20 +217,6 @@ def _position(after: IDLike) -> EntryID:
             "result set."
         )
     return parse_id(after)
-
-
-def read_groups(
-    store: "Store",
-    owners: Mapping[bytes, tuple["Group", IDLike]],
-    consumer: bytes,
-    wanted: Wanted,
-    turn: Turn | None = None,
-    *,
-    looked: bool = False,
-) -> dict[bytes, list[Delivery]]:
-    """Reads as a consumer of a group of each stream: the arguments and errors of `GroupCall`, and of its `run`."""
-    with GroupCall(store, owners, consumer, wanted, turn, looked=looked) as call:
-        return call.run()
 
 
 def begin_call(

@@ -1,6 +1,6 @@
 """The short way of a consumer: reading new entries, and acknowledging them, in one native call each.
 
-It is gone where nothing else is to be done. Otherwise nothing was, and the caller goes the long way: `read_groups` and
+It is gone where nothing else is to be done. Otherwise nothing was, and the caller goes the long way: `GroupCall` and
 `Group.ack`, which have the same steps.
 """
 

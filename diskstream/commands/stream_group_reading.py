@@ -16,7 +16,7 @@ from diskstream.commands.waiting import Waiting
 from diskstream.consumer import Consumer
 from diskstream.errors import DiskstreamError, NoGroupError
 from diskstream.group import Group
-from diskstream.group_calls import read_groups
+from diskstream.group_calls import GroupCall
 from diskstream.ids import MAX_ID
 from diskstream.membership import as_member_name
 from diskstream.standing import Standing
@@ -162,7 +162,8 @@ class GroupRead:
         owners = {key: (store.stream(key).group(self.group, create=False), after) for key, after in run.items()}
         wanted = Wanted(asked.count, None, asked.noack, asked.claim_ms, asked.max_count, asked.max_bytes)
         consumer = as_member_name("consumer", asked.consumer)
-        found = read_groups(store, owners, consumer, wanted, looked=self._has_looked)
+        with GroupCall(store, owners, consumer, wanted, looked=self._has_looked) as call:
+            found = call.run()
         return [(key, [*entries]) for key, entries in found.items()]
 
     def more(self) -> bool:
