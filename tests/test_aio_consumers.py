@@ -246,7 +246,9 @@ def test_a_look_that_ends_behind_its_task_leaves_no_place(tmp_path: Path) -> Non
         assert waiters(store) == 0
 
 
-def test_it_ends_with_nothing_once_its_time_is_up(tmp_path: Path) -> None:
+def test_it_ends_with_nothing_once_its_time_is_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aio_queueing, "LOOK_MS", 3_600_000)
+
     async def run() -> None:
         async with await aio.open(tmp_path / "s") as store:
             group = await store.stream("x").group("g")
@@ -258,6 +260,18 @@ def test_it_ends_with_nothing_once_its_time_is_up(tmp_path: Path) -> None:
             assert await group.consumer("a").read("0", block=0) == []  # its own history is there, or is not
 
     asyncio.run(run())
+
+
+def test_a_clock_that_stands_still_does_not_make_for_one_look_after_another(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "s", clock=Clock()) as store:
+        store.stream("x").group("g").consumer("a").read()
+        store.stream("x").add({"n": 1})
+        wanted = Wanted(1, 0, False, 0, None, None)  # what is given is ripe at once
+        with begin_call(store, "g", "b", {"x": ">"}, wanted) as call:
+            assert call.look()
+            assert call.rest_s > 0
+        with begin_call(store, "g", "b", {"x": ">"}, Wanted(1, 1e-9, False, None, None, None)) as call:
+            assert call.rest_s > 0  # its time is up
 
 
 def test_what_has_lain_long_enough_is_claimed_by_who_waits(tmp_path: Path) -> None:
@@ -286,8 +300,14 @@ def test_who_waits_learns_that_the_group_is_gone(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_who_waits_learns_that_the_store_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("called", [True, False])
+def test_who_waits_learns_that_the_store_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, called: bool
+) -> None:
+    """Also who stood in the queue a moment after all who stood there were called."""
     monkeypatch.setattr(aio_queueing, "LOOK_MS", 3_600_000)
+    if not called:
+        monkeypatch.setattr(Called, "is_called", lambda _called, _now: False)
 
     async def run() -> None:
         async with await aio.open(tmp_path / "s") as store:
