@@ -11,25 +11,9 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["Listening", "waited"]
+__all__ = ["waited"]
 
 _T = TypeVar("_T")
-
-
-class Listening(threading.Event):
-    """Ends a wait as soon as nobody can hear of it: the task has set it, its loop is closed, or the program is ending.
-
-    A loop may be closed over a task that was not cancelled, which then sets nothing; and a program that ends waits for
-    its threads.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._loop = asyncio.get_running_loop()
-
-    def is_set(self) -> bool:
-        """Whether the wait is to end."""
-        return super().is_set() or self._loop.is_closed() or not threading.main_thread().is_alive()
 
 
 async def waited(call: Callable[[], _T]) -> _T:

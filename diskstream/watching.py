@@ -105,6 +105,10 @@ class Watch:
             if ctl.bell != seen or not _is_as_before(pages[place], self._pages[place])
         ]
 
+    def is_open(self, store: "Store", name: bytes) -> bool:
+        """Whether a stream is open in this process: to look at it closes no other."""
+        return name in store._logs
+
     def _is_closed_in_place(self, place: Place) -> bool:
         """Whether a stream was closed here for another and is as it was: its page's bell rings all the same.
 

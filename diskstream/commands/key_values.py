@@ -178,7 +178,8 @@ def _pop_or_wait(caller: Caller, words: list[bytes]) -> "Reply | Waiting":
         return found
     if not caller.may_wait:
         return NIL_ARRAY
-    return Waiting(database, keys, time.monotonic() + seconds if seconds else None, look, rings=False)
+    until = time.monotonic() + seconds if seconds else None
+    return Waiting(database, keys, until, look, kin=("list", database, keys), rings=False)
 
 
 # --- sets -------------------------------------------------------------------------------------------------------------

@@ -12,10 +12,10 @@ import inspect
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from diskstream.aio_batches import Batches
-from diskstream.aio_waits import Listening, waited
+from diskstream.aio_waits import waited
 from diskstream.commands.alike import has_kin
 from diskstream.commands.caller import Caller
 from diskstream.commands.replies import Reply
@@ -30,45 +30,32 @@ from diskstream.compat.stream_methods import StreamMethods
 
 __all__ = ["Pipeline", "Redis"]
 
-_T = TypeVar("_T")
-# Calls of one client that may wait at once, each in a thread of its own.
-_MOST_WAITING = 256
+# Calls of one client that may wait at once.
+_MOST_WAITING = 10_000
 
 
 class _Waits:
-    """A client's calls that wait.
+    """A client's calls that wait: they have none of the threads of `asyncio.to_thread`, of which there are few."""
 
-    They have none of the threads of `asyncio.to_thread`, in which everything else runs and of which there are few:
-    readers that wait must not hold up the append that they wait for.
-    """
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._count = 0
 
-    def __init__(self) -> None:
-        self._under_way: set[Listening] = set()
-
-    async def wait(self, call: Callable[[Listening], _T]) -> _T:
-        """A call that waits, and stops where the event is set: a task that is cancelled leaves no thread behind.
+    async def answer(self, caller: Caller, found: Reply | Waiting) -> Reply:
+        """The reply of a command, waited for where it waits.
 
         Raises:
             ConnectionError: too many wait.
         """
-        if len(self._under_way) >= _MOST_WAITING:
+        if not isinstance(found, Waiting):
+            return found
+        if self._count >= _MOST_WAITING:
             raise ConnectionError(f"Too many connections: {_MOST_WAITING} calls of this client wait already")
-        given_up = Listening()
-        self._under_way.add(given_up)
-
-        def run() -> _T:
-            try:
-                return call(given_up)
-            finally:
-                self._under_way.discard(given_up)
-
+        self._count += 1
         try:
-            return await waited(run)
-        except RuntimeError:  # there was no thread to be had
-            self._under_way.discard(given_up)
-            raise
+            return await self._link.answer_task(caller, found)
         finally:
-            given_up.set()
+            self._count -= 1
 
 
 class Redis(Opened, StreamMethods, GroupMethods, KeyMethods):
@@ -76,7 +63,7 @@ class Redis(Opened, StreamMethods, GroupMethods, KeyMethods):
 
     def __init__(self, path: str | os.PathLike[str], db: int = 0, **options: Any) -> None:
         super().__init__(path, db, **options)
-        self._waits = _Waits()
+        self._waits = _Waits(self._link)
         self._free: list[Caller] = []
         self._alike: Batches[tuple[Caller, list[bytes]], Reply | Waiting] = Batches(self._link.run_alike)
 
@@ -109,7 +96,7 @@ class Redis(Opened, StreamMethods, GroupMethods, KeyMethods):
             found = await self._alike.ask((caller, words))
         else:
             caller, found = await asyncio.to_thread(self._begin, words)
-        reply = await _answer(link, self._waits, found)
+        reply = await self._waits.answer(caller, found)
         # Not where the task was cancelled: then a thread may still be in the middle of a command of this caller.
         self._free.append(caller)
         return link.finish(reply, args[0], options)
@@ -167,14 +154,6 @@ class Redis(Opened, StreamMethods, GroupMethods, KeyMethods):
                 return value if value_from_callable else replies
 
 
-async def _answer(link: Link, waits: _Waits, found: "Reply | Waiting") -> Reply:
-    """The reply of a command, waited for where it waits."""
-    if isinstance(found, Waiting):
-        waiting = found
-        return await waits.wait(lambda given_up: link.answer(waiting, given_up))
-    return found
-
-
 class Pipeline(Stack):
     """Commands for one go: methods return the pipeline, `execute` is awaited for the list of their replies."""
 
@@ -200,7 +179,7 @@ class Pipeline(Stack):
             RedisError: it was refused.
         """
         found = await asyncio.to_thread(self._link.run, self._caller, self._link.words(args))
-        return self._done(await _answer(self._link, self._waits, found), args, options)
+        return self._done(await self._waits.answer(self._caller, found), args, options)
 
     async def execute(self, raise_on_error: bool = True) -> list[Any]:
         """Executes what was kept: see `diskstream.compat.Pipeline.execute`."""
@@ -210,7 +189,7 @@ class Pipeline(Stack):
         reply: Reply | None = None
         try:
             while isinstance(found := await asyncio.to_thread(next_wait, steps, reply), Waiting):
-                reply = await _answer(self._link, self._waits, found)
+                reply = await self._waits.answer(self._caller, found)
             return found
         finally:
             with contextlib.suppress(ValueError):  # the task was cancelled, and a thread still is within: it ends it

@@ -20,6 +20,7 @@ from diskstream.commands.keyspace import DATABASES
 from diskstream.commands.replies import ErrorReply, Failure, Reply
 from diskstream.commands.table import Table
 from diskstream.commands.waiting import Waiting
+from diskstream.compat.aio_waiting import Blocked
 from diskstream.compat.errors import (
     ConnectionError,  # noqa: A004  # its name in redis-py
     DataError,
@@ -210,7 +211,7 @@ class Link:
         with self._shared.turn():
             return add_together(caller, commands)
 
-    def answer(self, found: "Reply | Waiting", given_up: threading.Event | None = None) -> Reply:
+    def answer(self, found: "Reply | Waiting") -> Reply:
         """The reply, waited for where the command waits.
 
         Raises:
@@ -218,9 +219,22 @@ class Link:
         """
         if not isinstance(found, Waiting):
             return found
-        reply = wait(self._shared.keyspace, found, self._turn, given_up)
+        reply = wait(self._shared.keyspace, found, self._turn)
         if isinstance(reply, ErrorReply):
             self._check_open()  # the error is that of a store that is closed
+        return reply
+
+    async def answer_task(self, caller: Caller, waiting: Waiting) -> Reply:
+        """The reply of a command that waits, for a task of asyncio. A task that is cancelled leaves nothing behind.
+
+        Raises:
+            ConnectionError: the client was closed meanwhile.
+        """
+        blocked = Blocked(caller, waiting, lambda: self.closed)
+        self._shared.waits.hand_over(blocked)
+        reply: Reply = await blocked.answer
+        if reply is waiting.otherwise or isinstance(reply, ErrorReply):
+            self._check_open()
         return reply
 
     def _turn(self) -> AbstractContextManager[None]:

@@ -6,7 +6,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from diskstream.aio_waiter import WaitThread
 from diskstream.commands.keyspace import Keyspace
+from diskstream.compat.aio_waiting import Blocked, Blocking
 from diskstream.compat.turns import Turns
 
 __all__ = ["OPEN", "Keyspaces", "Shared"]
@@ -18,10 +20,12 @@ class Shared:
     Attributes:
         keyspace: the databases.
         turns: what keeps a transaction alone.
+        waits: the thread that waits for tasks of asyncio.
     """
 
     def __init__(self, key: object, keyspace: Keyspace) -> None:
         self.key, self.keyspace, self.turns = key, keyspace, Turns()
+        self.waits: WaitThread[Blocked] = WaitThread("diskstream waiting", lambda: Blocking(keyspace, self.turn))
         self.clients = 0
 
     def turn(self) -> AbstractContextManager[None]:

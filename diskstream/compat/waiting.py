@@ -1,7 +1,6 @@
 """A command that waits, in a thread: looks again when one of its streams changes, until there is a reply."""
 
 import math
-import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -15,7 +14,7 @@ from diskstream.watching import Watch
 
 __all__ = ["wait"]
 
-# The longest sleep: so soon a thread notices that it was given up, or that a group changed, which rings no bell.
+# The longest sleep: so soon a thread notices that a group changed, which rings no bell.
 _SLICE_S = 0.05
 # So often it is seen whether one of more streams than may be open has another page.
 _STALE_S = 1.0
@@ -27,7 +26,6 @@ def wait(
     keyspace: Keyspace,
     waiting: Waiting,
     turn: Callable[[], AbstractContextManager[None]],
-    given_up: threading.Event | None = None,
 ) -> Reply:
     """The reply of a command that waits. Errors are replies.
 
@@ -35,7 +33,6 @@ def wait(
         keyspace: where its keys are.
         waiting: what the command returned.
         turn: held for each look.
-        given_up: ends the wait early, with what it answers at the end of its time.
     """
     try:
         with Watch() as watch:
@@ -45,7 +42,7 @@ def wait(
             for key in waiting.keys:
                 watch.add(store, key)
             ripe_at, stale_at = -math.inf, time.monotonic() + _STALE_S
-            while given_up is None or not given_up.is_set():
+            while True:
                 changed = watch.changed()  # before the look: what is appended after it ends the sleep at once
                 if time.monotonic() >= stale_at and is_many:
                     changed, stale_at = [*changed, *watch.stale()], time.monotonic() + _STALE_S

@@ -1,32 +1,19 @@
 """What other processes append to the keys that clients wait for: a thread sleeps on the bells and wakes the loop."""
 
-import contextlib
-import logging
 import threading
 from collections.abc import Callable
-from typing import Protocol
 
+from diskstream.commands.bells import Bells
 from diskstream.commands.keyspace import Keyspace
-from diskstream.errors import DiskstreamError
-from diskstream.server.waiters import Key
-from diskstream.watching import Place, Watch
+from diskstream.commands.waiters import Key
 
-__all__ = ["Bells"]
+__all__ = ["BellThread"]
 
-_LOG = logging.getLogger("diskstream.server")
 _LOOK_S = 1.0
-# Keys that nobody waits for any more are watched on, since a consumer soon waits again; beyond so many they are let go.
-_KEPT_KEYS = 64
 
 
-class _Waited(Protocol):
-    """The waiters, as far as the bells are concerned."""
-
-    def __contains__(self, key: Key) -> bool: ...
-
-
-class Bells:
-    """The bells of the keys that are waited for.
+class BellThread(Bells):
+    """The bells, and the thread.
 
     The loop asks with `changed` in its turns. Only when it goes to sleep it lets the thread listen, with `listen`: so a
     server with much to do is not woken by its own writes.
@@ -37,116 +24,19 @@ class Bells:
     """
 
     def __init__(self, keyspace: Keyspace, poke: Callable[[], None]) -> None:
-        self._keyspace, self._poke = keyspace, poke
-        self._watch = Watch()
-        self._arranged = keyspace.arrangement()
-        self._keys: dict[Key, Place] = {}
-        # Of those that wait for lists; what changes one rings the bell of all records, which are in a stream.
-        self._lists: set[Key] = set()
-        self._records: Place | None = None
+        super().__init__(keyspace)
+        self._poke = poke
         self._listen = threading.Event()
         self._stopping = threading.Event()
         self.listening = False
         self._thread: threading.Thread | None = None
 
     def add(self, key: Key, *, is_list: bool = False) -> bool:
-        """Watches a key. Returns whether it was not: then the stream, or the list, is to be looked at once more."""
-        if is_list:
-            self._lists.add(key)
-        try:
-            is_new = is_list and self._watch_records()
-            if key not in self._keys:
-                store = self._keyspace.store(key[0])
-                self._watch.add(store, key[1])
-                self._keys[key], is_new = (store, key[1]), True
-        except (DiskstreamError, OSError):
-            return False  # the command that waits has met it already, or will at its next look
+        """Watches a key: see `Bells.add`."""
+        is_new = super().add(key, is_list=is_list)
         if is_new and self.listening:
-            self._watch.interrupt()  # and the thread listens anew, to this one too
+            self.interrupt()  # and the thread listens anew, to this one too
         return is_new
-
-    def is_list(self, key: Key) -> bool:
-        """Whether somebody waits, or has waited, for a list of that name."""
-        return key in self._lists
-
-    def _watch_records(self) -> bool:
-        """Watches the records of keys of other types. Returns whether it did not."""
-        if self._records is not None:
-            return False
-        place = self._keyspace.records_place()
-        if place is not None:
-            self._watch.add(*place)
-        self._records = place
-        return place is not None
-
-    def changed(self, waited: _Waited) -> list[Key]:
-        """The keys that may have changed since the last call; those that nobody waits for are let go."""
-        moved = self._moved()
-        if len(self._keys) > _KEPT_KEYS:
-            self._forget([key for key in self._keys if key not in waited])
-            self._lists = {key for key in self._lists if key in waited}
-        if not self._keys:
-            return []
-        found = self._watch.changed()
-        return self._found(found) + self._found_lists(found, waited) + moved
-
-    def pass_over(self, keys: list[Key]) -> None:
-        """What has changed until now is not told by `changed`: for who is about to look at these keys anyway."""
-        for key in keys:
-            place = self._keys.get(key)
-            if place is not None:
-                self._watch.renew(*place)
-
-    def _moved(self) -> list[Key]:
-        """The keys that are in another store by now, after SWAPDB or a reopening: listens there."""
-        arranged = self._keyspace.arrangement()
-        if arranged[0] is self._arranged[0] and arranged[1] is self._arranged[1]:
-            return []
-        keys = list(self._keys)
-        self.forget_all()
-        for key in keys:
-            self.add(key, is_list=self.is_list(key))
-        self._arranged = arranged
-        return keys
-
-    def stale(self, waited: _Waited) -> list[Key]:
-        """The keys whose page has become another one. For a look each second."""
-        if not self._keys:
-            return []
-        found = self._watch.stale()
-        return self._found(found) + self._found_lists(found, waited)
-
-    def _found_lists(self, places: list[Place], waited: _Waited) -> list[Key]:
-        """The lists that are there now and are waited for, where the records have changed."""
-        if self._records is None or self._records not in places:
-            return []
-        self._lists = {key for key in self._lists if key in waited}
-        if not self._lists:
-            self._forget_records()
-        with contextlib.suppress(DiskstreamError, OSError):  # whoever looks meets it
-            return [key for key in self._lists if self._keyspace.kind(*key) == "list"]
-        return list(self._lists)
-
-    def _forget_records(self) -> None:
-        if self._records is not None:
-            self._watch.remove(*self._records)
-            self._records = None
-
-    def _found(self, places: list[Place]) -> list[Key]:
-        if not places:
-            return []
-        found = set(places)
-        return [key for key, place in self._keys.items() if place in found]
-
-    def _forget(self, keys: list[Key]) -> None:
-        for key in keys:
-            store, name = self._keys.pop(key)
-            self._watch.remove(store, name)
-
-    def forget_all(self) -> None:
-        """Lets go of every key: the stores are opened anew."""
-        self._forget(list(self._keys))
-        self._forget_records()
 
     def listen(self) -> None:
         """Lets the thread listen until a bell rings. Where there can be none the loop goes on looking by itself."""
@@ -165,7 +55,7 @@ class Bells:
             self._listen.wait()
             if self._stopping.is_set():
                 return
-            if self._watch.wait(_LOOK_S):
+            if self.wait(_LOOK_S):
                 self._listen.clear()
                 self.listening = False
                 if self._stopping.is_set():
@@ -176,7 +66,7 @@ class Bells:
         """Ends the thread."""
         self._stopping.set()
         self._listen.set()
-        self._watch.interrupt()
+        self.interrupt()
         if self._thread is not None:
             self._thread.join()
-        self._watch.close()
+        self.close()

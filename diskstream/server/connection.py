@@ -12,7 +12,7 @@ from diskstream.server.parts import Parser
 from diskstream.server.poller import READ
 
 if TYPE_CHECKING:
-    from diskstream.server.waiters import Waiter
+    from diskstream.commands.waiters import Waiter
 
 __all__ = ["SOFT_OUT_BYTES", "UNKNOWN_OUT_BYTES", "Connection", "Socket"]
 
@@ -103,7 +103,7 @@ class Connection:
         self.out = bytearray()
         self.pending: deque[list[bytes] | AddRun | CommandRun] = deque()
         self.backlog = bytearray()
-        self.waiter: Waiter | None = None
+        self.waiter: Waiter[Connection] | None = None
         self.paused = self.clogged = self.closing = self.closed = self.dirty = self.ended = False
         self.mask = READ
         self.last_used = caller.last_used

@@ -13,19 +13,19 @@ from diskstream.commands.key_copies import database_named
 from diskstream.commands.keyspace import Keyspace
 from diskstream.commands.replies import ErrorReply, Failure, Map, Raw, Reply
 from diskstream.commands.table import Command
+from diskstream.commands.waiters import Key, Waiters
 from diskstream.commands.waiting import Waiting
 from diskstream.commands.wire import AddRun, CommandRun
 from diskstream.errors import DiskstreamError
 from diskstream.server.acknowledging import AckBatch
 from diskstream.server.batching import AddBatch
-from diskstream.server.bells import Bells
+from diskstream.server.bells import BellThread
 from diskstream.server.connection import SOFT_OUT_BYTES, Connection
 from diskstream.server.counts import Counts
 from diskstream.server.group_reading import ReadBatch
 from diskstream.server.looking import Looks
 from diskstream.server.parts import Parts
 from diskstream.server.poller import READ
-from diskstream.server.waiters import Key, Waiters
 
 __all__ = ["Arrived", "Commands", "Runner"]
 
@@ -73,8 +73,8 @@ class Runner:
         # The one that holds something: replies are in the order of commands.
         self._open: AddBatch | AckBatch | ReadBatch | None = None
         keyspace.put_off_flushes()
-        self.waiters = Waiters(self._finished)
-        self.bells = Bells(keyspace, poke)
+        self.waiters: Waiters[Connection] = Waiters(self._finished)
+        self.bells = BellThread(keyspace, poke)
         self.dirty: list[Connection] = []
         self.resumed: list[Connection] = []
         self.current: Connection | None = None

@@ -177,13 +177,13 @@ def test_a_pipeline_of_a_closed_client_is_refused_as_a_command_is(tmp_path: Path
 def test_a_wait_for_more_streams_than_may_be_open_does_not_open_them_in_turn(
     tmp_path: Path, logs_opened: list[Path], monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    keys, slices, given_up = [f"of many {number}" for number in range(20)], list[int](), threading.Event()
+    keys, slices = [f"of many {number}" for number in range(20)], list[int]()
     watching = Watch.wait
 
     def note(watch: Watch, timeout_s: float) -> bool:
         slices.append(len(logs_opened))
         if len(slices) == 10:
-            given_up.set()
+            waiting.until = time.monotonic()
         return watching(watch, timeout_s)
 
     monkeypatch.setattr(Watch, "wait", note)
@@ -193,7 +193,7 @@ def test_a_wait_for_more_streams_than_may_be_open_does_not_open_them_in_turn(
         words = [*command.split(), "BLOCK", "0", "STREAMS", *keys, *("$>"["GROUP" in command] for _ in keys)]
         waiting = Ours(keyspace).raw(*(word.encode() for word in words))
         assert isinstance(waiting, Waiting)
-        assert wait(keyspace, waiting, nullcontext, given_up) is NIL_ARRAY
+        assert wait(keyspace, waiting, nullcontext) is NIL_ARRAY
     assert slices[2] == slices[-1]
 
 

@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from diskstream import DiskFullError, Stream
+from diskstream.commands.waiters import Waiters
 from diskstream.group import Group
 from diskstream.server.connection import Connection
 from diskstream.server.group_reading import ReadBatch, Served
 from diskstream.server.looking import Looks
 from diskstream.server.running import Runner
-from diskstream.server.waiters import Waiters
 from tests.conftest import RedisServer
 from tests.server.client import Client, packed, serving
 from tests.server.turns import END, Turns, pieces_of
@@ -207,7 +207,7 @@ def test_mistakes_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
         return may_batch
 
-    def nobody_waits(_waiters: Waiters, _key: object) -> bool:
+    def nobody_waits(_waiters: Waiters[Any], _key: object) -> bool:
         return False
 
     def forgotten(batch: ReadBatch) -> list[Served]:

@@ -4,13 +4,14 @@ import json
 import shutil
 import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import diskstream
 from diskstream.commands.globs import glob
+from diskstream.commands.waiters import Waiter
 from diskstream.server.serving import Server
-from diskstream.server.waiters import Waiter
 from tests.server.client import Client, packed, serving, waits_until_blocked
 
 
@@ -168,10 +169,10 @@ def test_patterns_and_keys_have_limits(tmp_path: Path) -> None:
 
 def test_a_wait_on_many_keys_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was looked at once for each key, at all of them each time: a thousand keys were ten seconds."""
-    looks: list[Waiter] = []
+    looks: list[Waiter[Any]] = []
     look = Waiter.look
 
-    def counted(waiter: Waiter, changed: object = None) -> object:
+    def counted(waiter: Waiter[Any], changed: object = None) -> object:
         looks.append(waiter)
         return look(waiter, changed)  # type: ignore[arg-type]  # handed on as it came
 

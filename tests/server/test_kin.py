@@ -7,15 +7,18 @@ here went meanwhile, the others were not looked at before the next entry came.
 import math
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from diskstream.commands.keyspace import Keyspace
 from diskstream.commands.replies import Reply
+from diskstream.commands.waiters import Waiters
 from diskstream.commands.waiting import Waiting
 from diskstream.server.connection import Connection
-from diskstream.server.waiters import Waiters
+from tests.commands.world import Ours
 
 KEY = (0, b"x")
 
@@ -45,7 +48,7 @@ def _connection() -> Connection:
     return cast("Connection", SimpleNamespace(waiter=None, caller=caller))
 
 
-GO: dict[str, Callable[[Waiters, Connection], Any]] = {
+GO: dict[str, Callable[[Waiters[Connection], Connection], Any]] = {
     "hangs up": lambda waiters, first: waiters.drop(first),
     "is unblocked": lambda waiters, first: waiters.unblock(first, with_error=False),
     "has waited long enough": lambda waiters, _first: waiters.serve_due(1000.0),
@@ -55,7 +58,8 @@ GO: dict[str, Callable[[Waiters, Connection], Any]] = {
 @pytest.mark.parametrize("how", GO)
 def test_where_the_first_goes_the_next_looks_at_what_is_left_to_others(how: str) -> None:
     finished: list[Connection] = []
-    waiters, group = Waiters(lambda connection, _reply: finished.append(connection)), _Group()
+    waiters: Waiters[Connection] = Waiters(lambda connection, _reply: finished.append(connection))
+    group = _Group()
     first, second = _connection(), _connection()
     waiters.add(first, group.waiting(until=1000.0), now=0.0)
     waiters.add(second, group.waiting(), now=0.0)
@@ -71,10 +75,34 @@ def test_where_the_first_goes_the_next_looks_at_what_is_left_to_others(how: str)
 
 
 def test_where_nothing_is_left_to_others_nobody_is_to_look() -> None:
-    waiters, group = Waiters(lambda _connection, _reply: None), _Group()
+    waiters: Waiters[Connection] = Waiters(lambda _connection, _reply: None)
+    group = _Group()
     group.is_kept = False
     first, second = _connection(), _connection()
     for each in (first, second):
         waiters.add(each, group.waiting(), now=0.0)
     waiters.drop(first)
     assert waiters.next_due() == math.inf
+
+
+@pytest.mark.parametrize("entries", [1, 2])
+def test_who_comes_does_not_go_before_who_waits_alike(entries: int) -> None:
+    """What came since its command looked is for those who wait already; it is given what they leave."""
+    finished: list[Connection] = []
+    waiters: Waiters[Connection] = Waiters(lambda connection, _reply: finished.append(connection))
+    left: list[Reply] = []
+    first, second = _connection(), _connection()
+    for each in (first, second):
+        waiting = Waiting(0, (KEY[1],), None, lambda: left.pop() if left else None, kin="workers")
+        waiters.add(each, waiting, now=0.0)
+        if each is second:
+            assert second.waiter is not None
+            left += [b"an entry"] * entries
+            waiters.serve_new(second.waiter, 0.0)
+    assert finished == [first, second][:entries]
+
+
+def test_those_who_wait_for_the_same_lists_wait_alike(tmp_path: Path) -> None:
+    with Keyspace(tmp_path / "data", fsync="os") as keyspace:
+        waits = [Ours(keyspace).raw(*words, b"0") for words in ([b"BLPOP", b"k", b"l"], [b"BRPOP", b"k", b"l"])]
+        assert [isinstance(each, Waiting) and each.kin for each in waits] == [("list", 0, (b"k", b"l"))] * 2

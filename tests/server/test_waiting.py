@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import diskstream
+from diskstream.commands.waiters import Waiter
 from diskstream.server.serving import Server
-from diskstream.server.waiters import Waiter
 from tests.engine.children import child
 from tests.processes.child import hold
 from tests.server.client import Client, packed, serving, waits_until_blocked
@@ -106,9 +106,9 @@ def test_one_entry_makes_one_consumer_look_and_not_all_of_them(
     client.call("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
     read = ("BLOCK", 0, "STREAMS", "s", ">")
     readers = [blocked(server, n + 1, "XREADGROUP", "GROUP", "g", f"c{n}", *read) for n in range(30)]
-    looks: list[Waiter] = []
+    looks: list[Waiter[Any]] = []
 
-    def counted(waiter: Waiter, changed: Any = None) -> Any:
+    def counted(waiter: Waiter[Any], changed: Any = None) -> Any:
         looks.append(waiter)
         return real(waiter, changed)
 

@@ -1,17 +1,18 @@
-"""Blocked clients: who waits for which key, in the order in which they began to, and until when."""
+"""Those whose commands wait: for which keys, in the order in which they began to, and until when."""
 
 import heapq
 import itertools
 import math
 import time
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from typing import Any, Generic, Protocol, TypeVar
 
+from diskstream.commands.caller import Caller
 from diskstream.commands.failures import failure_of, fault_of
 from diskstream.commands.moments import UNREAD
 from diskstream.commands.replies import ErrorReply, Failure, Reply
 from diskstream.commands.waiting import Waiting
 from diskstream.errors import ClosedError, DiskstreamError
-from diskstream.server.connection import Connection
 
 __all__ = ["UNBLOCKED", "Key", "Waiter", "Waiters"]
 
@@ -22,12 +23,29 @@ _STALE_ROWS = 1024
 Key = tuple[int, bytes]
 
 
-class Waiter:
+class _Client(Protocol):
+    """Whose commands may wait, one at a time.
+
+    Attributes:
+        waiter: the wait that it is in.
+    """
+
+    waiter: "Waiter[Any] | None"
+
+    @property
+    def caller(self) -> Caller:
+        """Whom the commands know."""
+
+
+_C = TypeVar("_C", bound=_Client)
+
+
+class Waiter(Generic[_C]):
     """A client in a wait."""
 
     __slots__ = ("connection", "due", "number", "waiting")
 
-    def __init__(self, connection: Connection, waiting: Waiting, number: int) -> None:
+    def __init__(self, connection: _C, waiting: Waiting, number: int) -> None:
         self.connection, self.waiting, self.number = connection, waiting, number
         self.due = math.inf  # of its row in the heap that counts
 
@@ -64,18 +82,18 @@ class Waiter:
             moment.at = None
 
 
-class Waiters:
+class Waiters(Generic[_C]):
     """All of them.
 
     Args:
         finished: takes the connection and the reply of each wait that ends.
     """
 
-    def __init__(self, finished: Callable[[Connection, Reply], None]) -> None:
+    def __init__(self, finished: Callable[[_C, Reply], None]) -> None:
         self._finished = finished
-        self._queues: dict[Key, dict[Waiter, None]] = {}
-        self._kin: dict[Hashable, dict[Waiter, None]] = {}
-        self._due: list[tuple[float, int, Waiter]] = []
+        self._queues: dict[Key, dict[Waiter[_C], None]] = {}
+        self._kin: dict[Hashable, dict[Waiter[_C], None]] = {}
+        self._due: list[tuple[float, int, Waiter[_C]]] = []
         self._numbers = itertools.count()
         self.count = 0
 
@@ -86,9 +104,9 @@ class Waiters:
         """Those that somebody waits for."""
         return self._queues.keys()
 
-    def add(self, connection: Connection, waiting: Waiting, now: float) -> Waiter:
+    def add(self, connection: _C, waiting: Waiting, now: float) -> Waiter[_C]:
         """Begins a wait, behind all others for its keys."""
-        waiter = Waiter(connection, waiting, next(self._numbers))
+        waiter: Waiter[_C] = Waiter(connection, waiting, next(self._numbers))
         connection.waiter, connection.caller.waiting = waiter, waiting
         for key in waiter.places():
             self._queues.setdefault(key, {})[waiter] = None
@@ -98,7 +116,7 @@ class Waiters:
         self._schedule(waiter, now)
         return waiter
 
-    def _schedule(self, waiter: Waiter, now: float) -> None:
+    def _schedule(self, waiter: Waiter[_C], now: float) -> None:
         due = waiter.next_due(now)
         if due != waiter.due:
             waiter.due = due
@@ -108,7 +126,7 @@ class Waiters:
             self._due = [row for row in self._due if row[2].connection.waiter is row[2] and row[2].due == row[0]]
             heapq.heapify(self._due)
 
-    def drop(self, connection: Connection, *, served: bool = False) -> None:
+    def drop(self, connection: _C, *, served: bool = False) -> None:
         """Ends a client's wait without a reply."""
         waiter = connection.waiter
         if waiter is None:
@@ -130,12 +148,12 @@ class Waiters:
                 # Where an entry is left to somebody else, only who goes now was to look again.
                 self._schedule(next(iter(kin)), time.monotonic())
 
-    def end(self, connection: Connection, reply: Reply, *, served: bool = False) -> None:
+    def end(self, connection: _C, reply: Reply, *, served: bool = False) -> None:
         """Ends a client's wait with a reply."""
         self.drop(connection, served=served)
         self._finished(connection, reply)
 
-    def unblock(self, connection: Connection, *, with_error: bool) -> bool:
+    def unblock(self, connection: _C, *, with_error: bool) -> bool:
         """As CLIENT UNBLOCK. Returns whether it was waiting."""
         waiter = connection.waiter
         if waiter is None:
@@ -149,23 +167,38 @@ class Waiters:
         Once for each of them, whose look is at all these keys: one for each would be the square of them. Where one of a
         group's consumers finds nothing, the others are not asked: hundreds may wait for one entry.
         """
-        looked: set[Waiter] = set()
-        empty_handed: set[Hashable] = set()
         keys = list(keys)
         changed: dict[int, set[bytes]] = {}
         for database, name in keys:
             changed.setdefault(database, set()).add(name)
-        for key in keys:
-            for waiter in list(self._queues.get(key, ())):
-                kin = waiter.waiting.kin
-                if waiter.connection.waiter is not waiter or waiter in looked or kin in empty_handed:
-                    continue  # it was served meanwhile, or has gone
-                looked.add(waiter)
-                found = self._look(waiter, now, changed[key[0]]) and (kin is None or waiter.waiting.more())
-                if not found and kin is not None:
-                    empty_handed.add(kin)
+        self._serve((waiter for key in keys for waiter in list(self._queues.get(key, ()))), now, changed)
 
-    def _look(self, waiter: Waiter, now: float, changed: Collection[bytes] | None = None) -> bool:
+    def serve_unrung(self, now: float, is_worth_it: Callable[[Waiting], bool]) -> None:
+        """Looks again for everybody for whom that is worth it, though no bell rings."""
+        waiters = (waiter for queue in list(self._queues.values()) for waiter in list(queue))
+        self._serve((waiter for waiter in waiters if is_worth_it(waiter.waiting)), now, {})
+
+    def serve_new(self, waiter: Waiter[_C], now: float) -> None:
+        """Looks for who has just come: what it waits for may have come since its command looked. Of kin the first does,
+        and the others behind it, as long as there is something.
+        """
+        for each in list(self._kin.get(waiter.waiting.kin, {waiter: None})):
+            if not self._look(each, now) or not each.waiting.more():
+                return
+
+    def _serve(self, waiters: Iterable[Waiter[_C]], now: float, changed: Mapping[int, Collection[bytes]]) -> None:
+        looked: set[Waiter[_C]] = set()
+        empty_handed: set[Hashable] = set()
+        for waiter in waiters:
+            kin = waiter.waiting.kin
+            if waiter.connection.waiter is not waiter or waiter in looked or kin in empty_handed:
+                continue  # it was served meanwhile, or has gone
+            looked.add(waiter)
+            found = self._look(waiter, now, changed.get(waiter.waiting.database))
+            if kin is not None and not (found and waiter.waiting.more()):
+                empty_handed.add(kin)
+
+    def _look(self, waiter: Waiter[_C], now: float, changed: Collection[bytes] | None = None) -> bool:
         """Whether that ended the wait."""
         reply = waiter.look(changed)
         if reply is None:
