@@ -99,6 +99,21 @@ class Watcher(AbstractContextManager[Any], Protocol[_W_contra]):
         ...
 
 
+class _OfProcess(Generic[_W]):
+    """Who waits in one process.
+
+    Attributes:
+        lock: of the others.
+        coming: who has come since the thread looked.
+        watcher: what the thread does; None where there is none.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.coming: list[_W] = []
+        self.watcher: Watcher[_W] | None = None
+
+
 class WaitThread(Generic[_W]):
     """Those who wait, whatever loop their tasks are in. The thread runs while there is anybody."""
 
@@ -110,27 +125,34 @@ class WaitThread(Generic[_W]):
             begin: makes what it does, each time that somebody comes and nobody is there.
         """
         self._name, self._begin = name, begin
-        self._begin_empty()
+        # In a forked child the thread is not there, and the parent's lock may be taken.
+        self._by_process: dict[int, _OfProcess[_W]] = {}
 
-    def _begin_empty(self) -> None:
-        self._process = os.getpid()
-        self._lock = threading.Lock()
-        self._coming: list[_W] = []
-        self._watcher: Watcher[_W] | None = None
+    @property
+    def here(self) -> _OfProcess[_W]:
+        """Those of this process."""
+        process = os.getpid()
+        found = self._by_process.get(process)
+        if found is None:
+            # One step: of two threads of a forked child that come at once, one would wait where nobody looks.
+            found = self._by_process.setdefault(process, _OfProcess())
+            for other in [each for each in list(self._by_process) if each != process]:
+                self._by_process.pop(other, None)
+        return found
 
     def hand_over(self, waiter: _W) -> None:
         """Has the thread wait for it."""
-        if self._process != os.getpid():  # in a fork the thread is not there, and the lock may be taken
-            self._begin_empty()
-        with self._lock:
-            if self._watcher is None:
+        here = self.here
+        with here.lock:
+            if here.watcher is None:
                 watcher = self._begin()
-                threading.Thread(target=self._run, args=(watcher,), name=self._name).start()
-                self._watcher = watcher
-            self._coming.append(waiter)
-            self._watcher.interrupt()
+                threading.Thread(target=self._run, args=(here, watcher), name=self._name).start()
+                here.watcher = watcher
+            here.coming.append(waiter)
+            here.watcher.interrupt()
 
-    def _run(self, watcher: Watcher[_W]) -> None:
+    @staticmethod
+    def _run(here: _OfProcess[_W], watcher: Watcher[_W]) -> None:
         coming: list[_W] = []
         with watcher:
             while True:
@@ -138,15 +160,15 @@ class WaitThread(Generic[_W]):
                     watcher.turn(coming)
                 except Exception as error:  # noqa: BLE001  # raised again in the tasks
                     watcher.fail(error, coming)
-                with self._lock:
-                    coming, self._coming = self._coming, []
+                with here.lock:
+                    coming, here.coming = here.coming, []
                     if not coming and watcher.is_idle:
-                        self._watcher = None
+                        here.watcher = None
                         return
 
     def interrupt(self) -> None:
         """Has the thread see at once that the store was closed."""
-        if self._process == os.getpid():
-            with self._lock:
-                if self._watcher is not None:
-                    self._watcher.interrupt()
+        here = self.here
+        with here.lock:
+            if here.watcher is not None:
+                here.watcher.interrupt()

@@ -39,9 +39,9 @@ def no_thread_stays() -> Iterator[None]:
 def waiting(store: aio.Store) -> list[Called] | None:
     """Those for whom the thread waits; None while some are on their way to it, or from it."""
     queueing = store._readers._queueing
-    watcher = queueing._watcher
+    watcher = queueing.here.watcher
     assert watcher is None or isinstance(watcher, Queueing)
-    return None if queueing._coming else ([] if watcher is None else watcher._calls)
+    return None if queueing.here.coming else ([] if watcher is None else watcher._calls)
 
 
 async def until_waiting(store: aio.Store, count: int) -> None:
@@ -403,7 +403,7 @@ async def begin(path):
     group = await store.stream("x").group("g")
     tasks = [asyncio.ensure_future(group.consumer(name).read(block=0)) for name in "ab"]
     queueing = store._readers._queueing
-    while queueing._watcher is None or len(queueing._watcher._calls) < 2:
+    while queueing.here.watcher is None or len(queueing.here.watcher._calls) < 2:
         await asyncio.sleep(0)
     return store, tasks
 

@@ -45,12 +45,12 @@ async def until_waiting(store: aio.Store, count: int) -> None:
 
 def is_watched_by(readers: Readers, count: int) -> bool:
     watching = watcher(readers)
-    return watching is not None and len(watching._all()) == count and not readers._watching._coming
+    return watching is not None and len(watching._all()) == count and not readers._watching.here.coming
 
 
 def watcher(readers: Readers) -> Watching | None:
     """What the thread does, where there is one."""
-    found = readers._watching._watcher
+    found = readers._watching.here.watcher
     assert found is None or isinstance(found, Watching)
     return found
 
@@ -449,14 +449,14 @@ async def begin(path):
     store = store or await diskstream.aio.open(path)
     reads = [store.stream("x").read("0", block=0), store.read({"x": "0", "y": "0"}, block=0)]
     tasks = [asyncio.ensure_future(read) for read in reads]
-    while (watching := store._readers._watching._watcher) is None or len(watching._all()) < 2:
+    while (watching := store._readers._watching.here.watcher) is None or len(watching._all()) < 2:
         await asyncio.sleep(0)
     return store, tasks
 
 loop = asyncio.new_event_loop()
 async def read_at_once(store):
     read = asyncio.ensure_future(store.stream("z").read("0", block=0))
-    while (watching := store._readers._watching._watcher) is None or not watching._all():
+    while (watching := store._readers._watching.here.watcher) is None or not watching._all():
         await asyncio.sleep(0)
     await store.stream("z").add({"n": 1})
     await read

@@ -36,7 +36,7 @@ async def until_waiting(client: compat.aio.Redis, count: int) -> None:
 
 
 def waiting_in(client: compat.aio.Redis) -> int:
-    watcher = client._link._shared.waits._watcher
+    watcher = client._link._shared.waits.here.watcher
     assert watcher is None or isinstance(watcher, Blocking)
     return 0 if watcher is None else watcher._waiters.count
 

@@ -1,0 +1,69 @@
+"""The thread that waits for tasks: each process has its own, whoever comes first."""
+
+import asyncio
+import os
+import threading
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Self
+
+import pytest
+
+from diskstream.aio_waiter import Waiter, WaitThread, tell_all
+
+PATIENCE_S = 20
+
+
+class _Telling:
+    """Answers whoever comes, from the moment on at which `begins` is set, until `ends` is."""
+
+    begins, ends = threading.Event(), threading.Event()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    @property
+    def is_idle(self) -> bool:
+        return self.ends.is_set()
+
+    def turn(self, coming: Iterable[Waiter]) -> None:
+        assert self.begins.wait(PATIENCE_S)
+        tell_all(coming)
+
+    def fail(self, error: Exception, coming: Iterable[Waiter]) -> None:
+        raise AssertionError from error
+
+    def interrupt(self) -> None:
+        pass
+
+
+def test_of_two_that_come_first_in_a_forked_child_both_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second came while the first was finding out that the parent's thread is not there: it was forgotten."""
+    made = threading.Lock
+    between: list[Any] = []
+
+    def lock() -> Any:
+        while between:
+            between.pop()()
+        return made()
+
+    async def main() -> None:
+        waits: WaitThread[Waiter] = WaitThread("of the test", _Telling)
+        first, second = Waiter(), Waiter()
+        monkeypatch.setattr(os, "getpid", lambda: -1)  # as though it were in a child
+        with ThreadPoolExecutor(1) as other:
+            between.append(lambda: other.submit(waits.hand_over, second).result(PATIENCE_S))
+            with monkeypatch.context() as patched:
+                patched.setattr(threading, "Lock", lock)
+                waits.hand_over(first)
+        assert not between
+        _Telling.begins.set()
+        try:
+            await asyncio.wait_for(asyncio.gather(first.answer, second.answer), PATIENCE_S)
+        finally:
+            _Telling.ends.set()
+
+    asyncio.run(main())
