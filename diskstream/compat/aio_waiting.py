@@ -153,12 +153,13 @@ class Blocking:
         return is_read_only or (waiting.only is None and all(map(self._bells.is_open, places)))
 
     def fail(self, error: Exception, coming: Iterable[Blocked]) -> None:
-        """Tells everybody what ended a turn."""
+        """Tells everybody what ended a turn, and begins anew: what failed may fail again."""
         for blocked in {*coming, *self._blocked}:
-            self._waiters.drop(blocked)
             if not blocked.is_gone:
                 blocked.tell(blocked.answer.set_exception, error)
+            blocked.waiter = blocked.caller.waiting = None
         self._blocked.clear()
+        self._waiters = waiters.Waiters(self._finished)
         self._bells.forget_all()
 
     def _finished(self, blocked: Blocked, reply: Reply) -> None:
