@@ -7,6 +7,7 @@ from diskstream.engine.locks import exclusively, lock_now
 from diskstream.engine.looks import (
     all_below,
     children,
+    followed,
     is_file,
     is_folder,
     is_link,
@@ -20,6 +21,7 @@ __all__ = [
     "are_short",
     "children",
     "exclusively",
+    "followed",
     "give",
     "give_folder",
     "is_file",

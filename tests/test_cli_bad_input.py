@@ -390,3 +390,33 @@ def test_a_store_below_a_directory_that_is_no_utf8_is_refused_in_words(tmp_path:
     assert isinstance(result.exception, SystemExit)
     assert "the path of a store must be UTF-8" in result.stderr
     assert "rename the directory" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["backup", "create", "circle", "--dir", "store"],
+        ["backup", "create", "circle/backups", "--dir", "store"],
+        ["restore", "backups", "--to", "circle"],
+        ["restore", "backups", "--to", "circle/again"],
+        ["restore", "backups", "--to", "circle", "--stream", "s"],
+        ["export", "s", "--output", "circle", "--format", "csv", "--dir", "store"],
+        ["export", "s", "--output", "circle/s.csv", "--dir", "store"],
+        ["export", "s", "--output", "circle", "--rows-per-file", "10", "--dir", "store"],
+    ],
+    ids=" ".join,
+)
+def test_a_link_that_leads_round_in_a_circle_is_refused_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    """Each ended in a traceback: RuntimeError, of `Path.resolve`."""
+    monkeypatch.chdir(tmp_path)
+    with diskstream.open("store") as store:
+        store.stream("s").add({"n": 1})
+    assert CliRunner().invoke(main, ["backup", "create", "backups", "--dir", "store"]).exit_code == 0
+    Path("circle").symlink_to("circle")
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit)
+    assert "circle" in result.stderr
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["backups", "circle", "store"]

@@ -11,7 +11,7 @@ from shutil import rmtree
 from diskstream.backups.repository import BackupError
 from diskstream.errors import StorageError
 from diskstream.store_files import Files, check_filesystem
-from diskstream.system_calls import is_folder, is_link, is_there, lock_now, wrapped
+from diskstream.system_calls import followed, is_folder, is_link, is_there, lock_now, wrapped
 
 __all__ = ["hidden", "lock", "must_be_empty", "put_in_place"]
 
@@ -21,7 +21,7 @@ _MAX_NAME_BYTES = 255  # of Linux's file systems
 def must_be_empty(target: Path) -> None:
     """Refuses a target that is not free."""
     if is_link(target):  # no directory takes the place of one
-        raise BackupError(target, "it is a symbolic link", f"name the directory that it leads to: {target.resolve()}")
+        raise BackupError(target, "it is a symbolic link", f"name the directory that it leads to: {followed(target)}")
     if is_there(target) and (not is_folder(target) or any(target.iterdir())):
         raise BackupError(target, "there is something already", "name a directory that is empty or missing")
 

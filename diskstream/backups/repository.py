@@ -18,7 +18,7 @@ from diskstream.backups.manifest import NAME as MANIFEST
 from diskstream.backups.manifest import Header, read_header, read_manifest
 from diskstream.errors import DiskstreamError, NewerFormatError, NotAStoreError, StorageError
 from diskstream.store_files import Files, store_uuid
-from diskstream.system_calls import is_folder, is_there, lock_now, open_regular, read_small, wrapped
+from diskstream.system_calls import followed, is_folder, is_there, lock_now, open_regular, read_small, wrapped
 
 __all__ = [
     "Backup",
@@ -340,7 +340,7 @@ def _check_apart(path: Path, store: Path) -> None:
     directory around it is the end of what is in it.
     """
     ours = store.stat()
-    resolved = path.resolve()
+    resolved = followed(path)
     for folder in (resolved, *resolved.parents):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             found = folder.stat()

@@ -31,7 +31,7 @@ from diskstream.ids import MAX_ID, EntryID
 from diskstream.retention_rule import RetentionRule
 from diskstream.store_files import Files, copy_file, digest_file, directory_of, name_stream, uuid_of
 from diskstream.stream import Stream
-from diskstream.system_calls import all_below, is_folder, is_there, wrapped
+from diskstream.system_calls import all_below, followed, is_folder, is_there, wrapped
 
 __all__ = ["Planned", "Restored", "Wanted", "plan", "restore"]
 
@@ -192,7 +192,7 @@ def _changed(backup: Backup, streams: Sequence[KeptStream], wanted: Wanted) -> d
 
 def _looked_up(backup: Backup, target: Path, wanted: Wanted) -> tuple[Manifest, bool]:
     """What the backup has, and whether there is a store at the target."""
-    if target.resolve().is_relative_to(backup.path.resolve()):
+    if followed(target).is_relative_to(followed(backup.path)):
         raise BackupError(target, "it is within the backup", "name a directory elsewhere")
     into_store = is_there(target / "store.json")
     _must_be_apart(target, into_store=into_store)
@@ -208,7 +208,7 @@ def _must_be_apart(target: Path, *, into_store: bool) -> None:
 
     A store within a store may get streams: the databases of a server are such.
     """
-    for folder in target.resolve().parents:
+    for folder in followed(target).parents:
         if holds_backups(folder):
             raise BackupError(target, f"it is within the directory of backups {folder}", "name a directory elsewhere")
         if not into_store and is_there(folder / "store.json"):

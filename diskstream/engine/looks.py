@@ -19,6 +19,7 @@ from diskstream.errors import StorageError
 __all__ = [
     "all_below",
     "children",
+    "followed",
     "is_file",
     "is_folder",
     "is_link",
@@ -127,6 +128,11 @@ def is_link(path: Path) -> bool:
         StorageError: nobody can say.
     """
     return stat.S_ISLNK(_kind(path, follows=False))
+
+
+def followed(path: Path) -> Path:
+    """The path without links in it. One that leads round in a circle stays, where `Path.resolve` raises an error."""
+    return Path(os.path.realpath(path))
 
 
 def refuse_link(path: Path) -> None:

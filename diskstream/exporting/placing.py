@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 from diskstream.columnar import import_arrow
 from diskstream.errors import ArgumentError, StorageError, storage_error
-from diskstream.system_calls import is_file, is_there, open_regular, tried_again
+from diskstream.system_calls import followed, is_file, is_there, open_regular, tried_again
 
 __all__ = ["check_outside", "create_whole", "failing_at", "sync_directory"]
 
@@ -33,7 +33,7 @@ def check_outside(store: Path, path: Path) -> None:
         StorageError: it leads nowhere.
     """
     with failing_at(path, "look at"):
-        if path.resolve().is_relative_to(store.resolve()):
+        if followed(path).is_relative_to(followed(store)):
             raise ArgumentError(f"{path} is within the store {store}: name a place outside it")
 
 
