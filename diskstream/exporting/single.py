@@ -16,6 +16,7 @@ from diskstream.exporting.shape import Shape, names_in_use
 from diskstream.exporting.span import Span, check_same, spans
 from diskstream.exporting.writers import open_writer
 from diskstream.store import Store
+from diskstream.system_calls import followed
 
 __all__ = ["columns_of", "export_file", "export_pipe"]
 
@@ -29,7 +30,7 @@ def export_file(
         store: may be open for reading only.
         request: what, and as what.
         path: of the file.
-        replace: let a file that is there go, once the new one is whole.
+        replace: let a file that is there go, once the new one is whole; of a link the file that it leads to.
         progress: called with entries and bytes of names and values just written.
 
     Raises:
@@ -43,6 +44,8 @@ def export_file(
     check_path(path, "the path of an export")
     check_outside(store.path, path)
     with failing_at(path, "look at"):
+        if replace and path.is_symlink():
+            path = followed(path)  # renamed over the link, the file would be where nobody looks who follows another one
         is_folder = path.is_dir()
     if is_folder:
         raise ArgumentError(f"{path} is a directory: say how many rows a file of it is to have (--rows-per-file)")

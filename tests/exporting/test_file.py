@@ -223,6 +223,21 @@ def test_a_file_that_is_there_is_only_replaced_when_told(path: Path, tmp_path: P
     assert list(tmp_path.iterdir()) == [file]
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_of_a_link_the_file_that_it_leads_to_is_replaced(path: Path, tmp_path: Path, is_there: bool) -> None:
+    """The link became the file, and what it had led to stayed as it was."""
+    (tmp_path / "disk").mkdir()
+    link, file = tmp_path / "x.csv", tmp_path / "disk" / "latest"
+    link.symlink_to(Path("disk", "latest"))
+    if is_there:
+        file.write_text("of yesterday", encoding="utf-8")
+    assert "--force" in export(path, "s", "-o", str(link), code=1).stderr
+    export(path, "s", "-o", str(link), "--force")
+    assert link.is_symlink()
+    assert len(file.read_bytes().splitlines()) == 3001
+    assert [each.name for each in file.parent.iterdir()] == ["latest"]
+
+
 @pytest.mark.parametrize("words", [[], ["--force"]])
 def test_a_device_or_pipe_is_not_replaced_by_a_file(path: Path, tmp_path: Path, words: list[str]) -> None:
     pipe = tmp_path / "pipe"
