@@ -23,8 +23,8 @@ class ExportReport:
         format: of the files.
         entries: how many were written, by this run and those before it.
         expected: how many there were when the export began.
-        size_bytes: of the files; 0 where they went into a pipe.
-        files: how many there are.
+        size_bytes: of the files, or of what went into a pipe.
+        files: how many there are; of a pipe none.
         resumed_entries: of the entries, those that an earlier run had written.
         complete_before: whether there was nothing left to do.
         empty_columns: names that were asked for as columns, and that no entry written by this run has.

@@ -66,23 +66,32 @@ def export_pipe(store: Store, request: ExportRequest, pipe: BinaryIO, *, progres
     """The same into an open file or pipe. Arrow is written as a stream there; Parquet can be read once it has ended."""
     found = spans(store, request)
     shape = Shape(request, columns_of(store, request, found))
+    open_pipe = _LeftOpen(pipe)
     with failing_at(Path("standard output"), "write to"):
-        sink = import_arrow("an export").PythonFile(_LeftOpen(pipe), mode="w")
+        sink = import_arrow("an export").PythonFile(open_pipe, mode="w")
         report = _write(store, request, (found, shape), sink, progress, streaming=True)
         pipe.flush()
+    report.size_bytes = open_pipe.size_bytes
     return report
 
 
 class _LeftOpen:
-    """A pipe that is not closed by whoever writes into it: a compressor closes what is below it."""
+    """A pipe that is not closed by whoever writes into it: a compressor closes what is below it.
+
+    Attributes:
+        size_bytes: how many were written.
+    """
 
     closed = False
 
     def __init__(self, pipe: BinaryIO) -> None:
         self._pipe = pipe
+        self.size_bytes = 0
 
     def write(self, data: bytes) -> int:
-        return self._pipe.write(data)
+        written = self._pipe.write(data)
+        self.size_bytes += written
+        return written
 
     def flush(self) -> None:
         self._pipe.flush()
