@@ -50,6 +50,7 @@ _SETTINGS = frozenset(
 # What a kind of refusal tells, and its words where a script was refused by a server before 7.
 _A_REPLICA = "it is a replica, which takes no writes", "name the primary"
 _FULL = "it is out of memory", "make room there: raise maxmemory, or trim"
+_FORBIDDEN = "its ACL forbids this", "grant this user the commands and the keys"
 _OF_A_CLUSTER = "it is a node of a cluster, which holds a part of the keys", "name a server that is in no cluster"
 
 
@@ -118,7 +119,7 @@ def telling(url: str, doing: str) -> Iterator[None]:
         (redis.exceptions.ClusterDownError, *_OF_A_CLUSTER),
         (redis.exceptions.ClusterCrossSlotError, *_OF_A_CLUSTER),
         (redis.TimeoutError, "it did not answer in time", "run this again: it goes on where it stopped"),
-        (redis.exceptions.NoPermissionError, "its ACL forbids this", "grant this user the commands and the keys"),
+        (redis.exceptions.NoPermissionError, *_FORBIDDEN),
         (
             redis.ConnectionError,
             "the connection failed",
@@ -146,6 +147,8 @@ def _said_otherwise(url: str, said: str) -> tuple[str, str] | None:
         return _A_REPLICA
     if _refusal(said).startswith("OOM "):
         return _FULL
+    if _is_forbidden_within(said):
+        return _FORBIDDEN
     if _takes_no_writes(said):
         return (
             "it takes no writes for now",
@@ -172,6 +175,11 @@ def _refusal(said: str) -> str:
     own = said.rpartition("caused error: ")[2]
     within = re.match(r"Error running script .*?: -(?=[A-Z]+ )", own, re.DOTALL)
     return own[within.end() :] if within else own
+
+
+def _is_forbidden_within(said: str) -> bool:
+    """Whether what a script does is more than its user may: a server before 7.2 has other words for it."""
+    return "The user executing the script can't" in said or "ACL failure in script" in said
 
 
 def _is_busy(said: str) -> bool:

@@ -247,6 +247,24 @@ def test_passwords_and_rights_that_are_missing_are_told(world: World) -> None:
     assert len(world.source("s")) == 3
 
 
+def test_a_right_that_a_script_wants_is_told_of_as_any_other(world: World) -> None:
+    """It said "it refused", with the number of the script's line and no way out."""
+    world.fill("s", 3)
+    rights = ("+@read", "+@connection", "+@transaction", "+info", "+eval", "+get", "+set", "+del")
+    world.client.execute_command("ACL", "SETUSER", "reader", "on", ">pw", "~*", *rights)
+    try:
+        url = world.url.replace("redis://", "redis://reader:pw@")
+        words = ("archive", "--from", url, "--key", "s", "--to", str(world.directory), "--trim")
+        said = " ".join(world.run(*words, code=1).stderr.split())
+        assert "cannot trim the stream 's': its ACL forbids this" in said
+        assert "grant this user the commands and the keys" in said
+        world.client.execute_command("ACL", "SETUSER", "reader", "+xtrim")
+        world.run(*words)
+    finally:
+        world.client.execute_command("ACL", "DELUSER", "reader")
+    assert world.source("s") == {}
+
+
 def test_a_password_that_was_not_given_is_not_another_one(world: World, second: redis.Redis) -> None:
     """Where none was given, "it wants another password" sent people to look for a mistake in one."""
     port = second.connection_pool.connection_kwargs["port"]
