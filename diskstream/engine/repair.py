@@ -141,7 +141,8 @@ class _StreamRepair:
     def _sweep(self) -> None:
         for path in sorted(self.directory.iterdir()):
             if path.suffix == ".tmp" and looks.is_file(path):
-                self.report.actions.append(f"removed the unfinished {path.name}: it was never part of the stream")
+                # As whoever opens the stream alone does: it is sound, and nothing is to be mended.
+                self.report.notes.append(f"the unfinished {path.name} is removed: it was never part of the stream")
                 self.files.unlink(path)
 
     def _put_aside_strangers(self) -> bytes | None:

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import diskstream
 from diskstream import Repair
+from diskstream.cli import main
 from diskstream.engine.frames import read_all, walk
 from diskstream.engine.layouts import LOG_HEADER
 from diskstream.engine.repair_plan import plan_each
@@ -91,6 +93,19 @@ def test_what_others_have_not_finished_is_left_out(tmp_path: Path, monkeypatch: 
 
         read_as(monkeypatch, log, change, times=2)
         assert says_nothing(planned(tmp_path / "s"))
+
+
+def test_what_a_killed_sealer_left_is_nothing_to_repair(tmp_path: Path) -> None:
+    """Any opening removes it, and `verify` has it for no fault: a dry run ended with status 1 for it."""
+    with opened(tmp_path / "s") as store:
+        store.stream("x").add({"n": "1"}, "1-0")
+        left = next((tmp_path / "s" / "streams" / "x").glob("*.log")).with_name("00000001.seg.tmp")
+    left.write_bytes(b"half")
+    done = CliRunner().invoke(main, ["repair", "--dry-run", "--dir", str(tmp_path / "s")])
+    assert (done.exit_code, left.exists()) == (0, True)
+    assert "note: the unfinished 00000001.seg.tmp is removed" in done.stdout
+    (report,) = diskstream.repair(tmp_path / "s")
+    assert (report.actions, len(report.notes), left.exists()) == ([], 1, False)
 
 
 def test_where_files_never_stop_to_come_and_go_nothing_is_said_to_be_lost(tmp_path: Path) -> None:
