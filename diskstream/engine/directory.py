@@ -18,7 +18,7 @@ from diskstream.engine import names, replacing
 from diskstream.engine.descriptors import listing
 from diskstream.engine.directory_lock import DirectoryLock, is_taken
 from diskstream.engine.files import Files, read_small, reading, unless_done, wrapped
-from diskstream.engine.looks import children, is_folder, is_link, is_there, refuse_links, status
+from diskstream.engine.looks import children, is_folder, is_link, is_there, named, refuse_links, status
 from diskstream.engine.roll import INITIAL_BYTES
 from diskstream.errors import (
     NetworkFilesystemError,
@@ -48,6 +48,7 @@ __all__ = [
     "rename_stream",
     "store_uuid",
     "sweep",
+    "sweep_descriptions",
     "unreadable_names",
     "way_to_one",
     "within",
@@ -63,6 +64,7 @@ _NETWORK = frozenset(
 )
 # The last is what a file system itself may have put into an empty one: a store may have a disk to itself.
 _OURS = frozenset({"store.json", "streams", "view", "ctl", "lost+found"})
+_DESCRIBING = re.compile(r"store\.json\.[0-9a-f]{16}\.tmp")
 _MAX_STORE_JSON_BYTES = 1 << 16
 # What a backup says of itself, and the stores that a server keeps within its own.
 _BACKUP = "backup.jsonl"
@@ -255,10 +257,24 @@ def _make_store(path: Path, files: Files, *, create: bool) -> None:
             new.write(json.dumps(description, indent=2).encode() + b"\n")
             new.sync()
         # Two processes may be making the same store: the link succeeds for one of them, and both use what it made.
-        with contextlib.suppress(FileExistsError):
+        # Who opens that removes what the other one has begun.
+        with contextlib.suppress(FileExistsError, FileNotFoundError):
             files.link(temporary, path / "store.json")
-    files.unlink(temporary)
+    with contextlib.suppress(FileNotFoundError):
+        files.unlink(temporary)
     files.sync_dir(path)
+
+
+def sweep_descriptions(path: Path, files: Files) -> None:
+    """Removes what makers of a store left that were killed; the store is there.
+
+    Raises:
+        StorageError: the disk said no.
+    """
+    for left in named(path, ".tmp"):
+        if _DESCRIBING.fullmatch(left.name) and (is_link(left) or not is_folder(left)):
+            with wrapped(left, "remove"), contextlib.suppress(FileNotFoundError):
+                files.unlink(left)
 
 
 @contextlib.contextmanager

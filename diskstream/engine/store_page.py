@@ -27,6 +27,7 @@ def open_page(store: Path, files: Files) -> Page:
                 files.sync_dir(folder)  # names that a killed process may have left unflushed
             with contextlib.suppress(directory.LeftError):  # of what is no stream any more: it keeps nobody out
                 directory.sweep(streams, files)
+            directory.sweep_descriptions(store, files)
             if page.settle(generation):
                 return page
         except BaseException:
