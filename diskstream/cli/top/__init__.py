@@ -45,7 +45,8 @@ def command(
     """Show rates, sizes, groups and slow consumers of all streams, or of those that match PATTERN, until SIGINT.
 
     The store is only looked at: nothing in it changes, and nobody waits. What counts as unflushed is what is not known
-    to be on disk yet. JSON is one object a look.
+    to be on disk yet. Sizes are those of frames as they were written, also where they are packed or in object storage
+    by now: `ls` has the bytes that a stream takes on this disk. JSON is one object a look.
     """
     if not _LEAST_MS <= interval <= _MOST_MS:
         raise click.BadParameter(f"an interval has at least {_LEAST_MS} ms, and a day at most", param_hint="--interval")
