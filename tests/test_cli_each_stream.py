@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 import diskstream
 from diskstream.cli import main
 from diskstream.cold_segments import opened as being_moved
+from diskstream.copying import temporary_name
 from diskstream.engine.frames import frame_at
 from tests.repair.test_cases import flip
 from tests.repair.test_later_versions import VERSION, put
@@ -188,3 +189,33 @@ def test_what_comes_before_damage_is_shown(store: Path) -> None:
         assert done.exit_code == 1
         assert "00000004.log: frame payload" in done.stderr
         assert [each["id"] for each in objects(done)] == readable
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["top", "--once", "--interval", "50ms"],
+        ["group", "ls"],
+        ["retention", "show"],
+        ["retention", "apply", "--force"],
+        ["cold", "ls"],
+        ["compact"],
+    ],
+    ids=" ".join,
+)
+def test_what_a_restore_is_making_is_no_stream_yet(tmp_path: Path, words: list[str]) -> None:
+    """As `ls` has it: it was shown with a name that nobody gave it, and its segments were moved, and compacted."""
+    with diskstream.open(tmp_path / "s", seal="manual", retention_interval_ms=0) as store:
+        for name in (b"a", temporary_name()):
+            stream = store.stream(name)
+            stream.add_many([{"n": 1}, {"n": 2}])
+            stream.create_group("g", start="0")
+            store.seal(name)
+            stream.set_retention(max_entries=1)
+    done = run(tmp_path / "s", *words, "--json")
+    assert (done.exit_code, done.stderr) == (0, "")
+    shown = objects(done)
+    if words[0] == "top":
+        (pulse,) = shown
+        shown = [*pulse["streams"], *pulse["groups"]]  # type: ignore[misc]  # lists, as JSON has them
+    assert {each["stream"] for each in shown} == {"a"}

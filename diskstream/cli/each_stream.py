@@ -9,8 +9,9 @@ import diskstream
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import existing_stream, whole
 from diskstream.cli.output import text
+from diskstream.copying import is_unfinished
 
-__all__ = ["OF_ONE", "EachStream"]
+__all__ = ["OF_ONE", "EachStream", "finished"]
 
 # They say nothing of other streams: damage, a file of a later version, one that this user may not read, and segments
 # that somebody else is moving.
@@ -22,6 +23,11 @@ OF_ONE = (
 )
 
 
+def finished(store: diskstream.Store, pattern: bytes | None = None) -> list[bytes]:
+    """The names of streams, but not of what a restore makes, or left as it was killed: that is none yet."""
+    return [name for name in store.streams(pattern) if not is_unfinished(name)]
+
+
 class EachStream:
     """The stream of that name, which must be there, or all streams of a store.
 
@@ -31,7 +37,7 @@ class EachStream:
     """
 
     def __init__(self, store: diskstream.Store, name: bytes | None) -> None:
-        self.streams = list(store) if name is None else [existing_stream(store, name)]
+        self.streams = list(map(store.stream, finished(store))) if name is None else [existing_stream(store, name)]
         self.failed = 0
         self._are_all = name is None
 

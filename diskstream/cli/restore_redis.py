@@ -14,10 +14,10 @@ from diskstream.cli.advice import for_command
 from diskstream.cli.archive import stopped_by_signals
 from diskstream.cli.archive_report import archive_progress
 from diskstream.cli.consent import ask
+from diskstream.cli.each_stream import finished
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import existing_store, existing_stream
 from diskstream.cli.output import attributes, text, write_json
-from diskstream.copying import is_unfinished
 from diskstream.plurals import number_of, rate_of
 
 _SHOWN = 10  # of keys that would be replaced
@@ -44,7 +44,7 @@ def restore_to_redis(
         raise click.UsageError("another name is for one stream: name it with --stream")
     with existing_store(directory, read_only=True) as store:
         named = [existing_stream(store, name).name for name in dict.fromkeys(names)]
-        wanted = named or [name for name in store.streams() if not is_unfinished(name)]
+        wanted = named or finished(store)
         server = Server(url)
         try:
             asked: dict[str, Any] = {"key": key, "start": start, "end": end, "replace": replace}

@@ -9,6 +9,7 @@ import click
 
 import diskstream
 from diskstream.cli.consent import ask, consent_options
+from diskstream.cli.each_stream import finished
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import directory_option, existing_stream, json_option, stream_argument, whole
 from diskstream.cli.output import text, write_json
@@ -34,7 +35,7 @@ def command(
     with diskstream.open(directory, read_only=dry_run, create=False, retention_interval_ms=0) as store:
         if stream is not None:
             existing_stream(store, stream)
-        for name in store.streams() if stream is None else [stream]:
+        for name in finished(store) if stream is None else [stream]:
             try:
                 found = whole(store.stream(name))
                 rule = found.retention

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 import diskstream
+from diskstream.cli.each_stream import finished
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import (
     directory_option,
@@ -35,7 +36,7 @@ def command(ctx: click.Context, *, stream: bytes | None, directory: Path, as_jso
     with existing_store(directory, read_only=True) as store:
         if stream is not None:
             existing_stream(store, stream)
-        for name in store.streams() if stream is None else [stream]:
+        for name in finished(store) if stream is None else [stream]:
             try:
                 rule = whole(store.stream(name)).retention
                 beyond = None if rule is None or rule.to is not None else store.stream(name).preview_retention(rule)
