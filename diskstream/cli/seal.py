@@ -20,7 +20,7 @@ from diskstream.cli.progress import entries_progress
 def command(ctx: click.Context, *, stream: bytes | None, directory: Path, as_json: bool) -> None:
     """Seal the segments of STREAM, or of all streams, and print how many were sealed."""
     sealed = 0
-    with existing_store(directory) as store:
+    with existing_store(directory, seal="manual") as store:  # what its own background sealed was not counted
         each = EachStream(store, stream)
         for found in each.streams:
             with each.doing(found), entries_progress(store, f"sealing {text(found.name)}", found.name) as progress:
