@@ -26,6 +26,8 @@ MAX_COLUMNS: Final = 1000
 
 _TYPE: Final = r"bool|int8|int16|int32|int64|float|double|decimal\(\d{1,2},\s*\d{1,2}\)|timestamp|date|string|binary"
 _TYPED: Final = re.compile(rf"(?P<name>.*):(?P<kind>{_TYPE})", re.DOTALL)
+_DECIMAL: Final = re.compile(r"decimal\((\d{1,2}),(\d{1,2})\)")
+_MOST_DIGITS: Final = 38  # of Arrow's 128 bits
 _COMMA: Final = re.compile(r",(?![^(]*\))")
 
 
@@ -80,6 +82,10 @@ class ExportRequest:
         typed = next((column for column in self.columns if column.kind != "binary"), None)
         if typed is not None and self.format in ("csv", "jsonl"):
             raise ArgumentError(f"{self.format} is text and has no types: name the column without {typed.kind}")
+        impossible = next((column.kind for column in self.columns if not _is_possible(column.kind)), None)
+        if impossible is not None:
+            what = f"a decimal has 1 to {_MOST_DIGITS} digits, and no more than these behind the point"
+            raise ArgumentError(f"no column is a {impossible}: {what}")
         if self.duplicates not in ("first", "last", "fail"):
             raise ArgumentError("duplicates must be 'first', 'last' or 'fail'")
 
@@ -93,6 +99,12 @@ class ExportRequest:
         """How the name of a file of this format ends."""
         packed = {"gzip": ".gz", "zstd": ".zst"} if self.format in ("csv", "jsonl") else {}
         return f".{self.format}{packed.get(self.chosen_compression, '')}"
+
+
+def _is_possible(kind: str) -> bool:
+    """Whether there is a decimal of so many digits, of which so many are behind the point; any other type is."""
+    named = _DECIMAL.fullmatch(kind)
+    return named is None or (1 <= int(named[1]) <= _MOST_DIGITS and int(named[2]) <= int(named[1]))
 
 
 def parse_columns(given: bytes) -> tuple[Column, ...]:

@@ -137,6 +137,15 @@ def test_names_of_columns_may_have_what_types_have() -> None:
     assert parsed == ((b"a:b", "int8"), (b"c:none", "binary"), (b"d", "decimal(10,2)"), (b"e", "decimal(3,1)"))
 
 
+@pytest.mark.parametrize("kind", ["decimal(39,1)", "decimal(0,0)", "decimal(5,6)"])
+@pytest.mark.parametrize("form", ["arrow", "parquet"])
+def test_a_decimal_that_there_is_not_is_wrong_usage(path: Path, tmp_path: Path, kind: str, form: str) -> None:
+    """pyarrow's ValueError ended it with a traceback, or the file "could not be written"."""
+    done = export(path, "odd", "--columns", f"a:{kind}", "-o", str(tmp_path / f"x.{form}"), code=2)
+    assert f"no column is a {kind}: a decimal has 1 to 38 digits" in " ".join(done.stderr.split())
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_range_of_ids_or_of_time(path: Path, tmp_path: Path) -> None:
     export(path, "s", "--start", "(2-0", "--end", "5", "-o", str(tmp_path / "x.jsonl"))
     assert [entry_id for entry_id, _ in rows_in(tmp_path / "x.jsonl")] == ["3-0", "4-0", "5-0"]
