@@ -18,6 +18,7 @@ _OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
 _WRITTEN = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])([01]\d|2[0-3])[0-5]\d", re.ASCII)
 _WRITTEN_DIGITS = (12, 14, 17)  # to the minute, the second and the millisecond
 _HOURS, _MINUTES = 24, 60
+_MOST_DIGITS = 1000  # no time has nearly as many; Python refuses to read some thousands, with advice of its own
 _NUMBER = re.compile(r"-?\d+(\.\d*)?")
 
 UNITS_PER_SECOND = {"epoch": 1, "epoch-ms": 1_000, "epoch-us": 1_000_000, "epoch-ns": 1_000_000_000}
@@ -164,4 +165,6 @@ def _number(text: str, units: int) -> int:
     whole, _, fraction = text.partition(".")
     if text.startswith("-"):
         return -1
+    if len(whole) > _MOST_DIGITS:
+        raise ValueError("has too many digits")
     return (int(whole) * 1_000 + (int((fraction + "000")[:3]) if units == 1 else 0)) // units
