@@ -8,7 +8,7 @@ another one the script says which entries there are, each of them is looked for 
 
 The checksum of entries is a chain: S of nothing is '', and for each hundred entries, the last ones being fewer::
 
-    S = hex(SHA-1(S, and of each entry: its ID, ' ', its names and values with a 0 between each two, a 0))
+    S = hex(SHA-1(S, and of each entry: its ID, ' ', and of each of its names and values: its length, ':', itself))
 """
 
 from __future__ import annotations
@@ -100,7 +100,9 @@ while start do
     if not below(entry[1], bound) then start = false break end
     if #ids >= tonumber(ARGV[8]) or bytes >= tonumber(ARGV[9]) then bound, start = entry[1], false break end
     ids[#ids + 1] = entry[1]
-    parts[#parts + 1] = entry[1] .. ' ' .. table.concat(entry[2], '\\0') .. '\\0'
+    local words = {entry[1] .. ' '}
+    for i, word in ipairs(entry[2]) do words[i + 1] = #word .. ':' .. word end
+    parts[#parts + 1] = table.concat(words)
     bytes = bytes + #parts[#parts]
   end
   if #parts == 100 or (not start and #parts > 0) then
@@ -318,8 +320,8 @@ def _fitting(ahead: _Step | None, reached: EntryID) -> _Step | None:
 
 
 def _plain(entry: Entry) -> bytes:
-    words = b"\0".join([part for pair in entry.pairs for part in pair])
-    return b"%b %b\0" % (bytes(entry.id), words)
+    words = [b"%d:%b" % (len(part), part) for pair in entry.pairs for part in pair]
+    return b"%b %b" % (bytes(entry.id), b"".join(words))
 
 
 def _checksum(plain: Iterable[bytes]) -> str:

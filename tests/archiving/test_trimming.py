@@ -66,6 +66,35 @@ def test_nor_one_that_came_between_the_copy_and_the_trim(world: World) -> None:
     assert world.client.xlen("s") == 12
 
 
+@pytest.mark.parametrize(
+    ("copied", "there"),
+    [
+        ({b"a": b"b", b"c": b"d"}, {b"a": b"b\0c\0d"}),  # as many words make a difference as where they end
+        ({b"a": b"1:b"}, {b"a1:": b"b"}),
+        ({b"a": b"b", b"1:c": b""}, {b"a": b"b3:1:c0:"}),
+    ],
+)
+def test_entries_of_the_same_bytes_in_other_words_are_others(
+    world: World, copied: dict[bytes, bytes], there: dict[bytes, bytes]
+) -> None:
+    """Names and values were joined by a 0 before a checksum was taken, whatever was in them."""
+    world.client.xadd("s", copied, "1-1")
+    world.archive()
+    world.client.delete("s")
+    world.client.xadd("s", there, "1-1")
+    with Server(world.url) as server, diskstream.open(world.directory) as store:
+        lease, copy = Lease(server, store_uuid(world.directory)), store.stream("s")
+        with pytest.raises(ChangedError, match="its entry 1-1 is another one"):
+            trim_source(
+                *(server, lease, copy),
+                behind=MIN_ID,
+                upto=EntryID("1-1"),
+                least_added=1,
+                unacknowledged=False,
+            )
+    assert world.client.xlen("s") == 1
+
+
 def test_what_a_rewound_group_is_to_be_given_again_stays(world: World) -> None:
     """With something pending, only that was looked at, and not how far the group had been given."""
     made = world.fill("s", 10)
