@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Collection
 from functools import partial
 
 from diskstream._native import Delivery, Entry, EntryID
@@ -85,6 +86,7 @@ class GroupRead:
         # The first look alone is an attempt of the consumer's. That is noted in the log: under `always`, where more
         # streams are waited for than may be open, each look would ring for the next.
         self._has_looked = False
+        self._looked_at: Collection[bytes] = asked.keys  # by the last look
 
     def begins_again(self, caller: Caller) -> bool:
         """Begins the next call in the same words; False where it must be made anew."""
@@ -110,8 +112,8 @@ class GroupRead:
             return self._reader().group
         return self._keyspace.stream(self.database, key).group(self.group, create=False)
 
-    def look(self) -> Reply | None:
-        """What there is now; None where there is nothing.
+    def look(self, changed: Collection[bytes] | None = None) -> Reply | None:
+        """What there is now, at what has `changed` alone where that is known; None where there is nothing.
 
         Raises:
             Failure: a key is of another type, or the group is gone.
@@ -119,9 +121,11 @@ class GroupRead:
         try:
             if self._takes_one:
                 return self.shown(self._reader().read(count=1))
-            for key in self.asked.keys:
+            those = self.positions if changed is None else [each for each in self.positions if each[0] in changed]
+            self._looked_at = [key for key, _ in those]
+            for key in self._looked_at:
                 self._keyspace.stream(self.database, key)
-            found = in_runs(self.positions, self.asked, self._read)
+            found = in_runs(those, self.asked, self._read)
             self._has_looked = True
         except NoGroupError as error:
             raise no_group(error.stream, error.group, where=_WHERE) from None
@@ -167,9 +171,9 @@ class GroupRead:
         return [(key, [*entries]) for key, entries in found.items()]
 
     def more(self) -> bool:
-        """Whether a look may find something, as of the last one: an entry, or that a group is gone."""
+        """Whether a look at the same may find something, as of the last one: an entry, or that a group is gone."""
         try:
-            for key in self.asked.keys:
+            for key in self._looked_at:
                 if not self._group_of(key).is_read_out():
                     return True
         except (DiskstreamError, Failure, OSError):
@@ -256,7 +260,8 @@ def _xreadgroup(caller: Caller, given: list[bytes]) -> Reply | Waiting:
     only_new = asked.claim_ms is None and all(after == ">" for _, after in reading.positions)
     kin = (caller.database, asked.group, tuple(asked.keys)) if only_new else None
     look = _Wait(reading).look
-    return answer(caller, asked, look, reading.ripe_at, first=reading.look, kin=kin, more=reading.more)
+    only = reading.look if len(asked.keys) > 1 else None  # of one key the look is at its place in the queue, too
+    return answer(caller, asked, look, reading.ripe_at, first=reading.look, kin=kin, more=reading.more, only=only)
 
 
 COMMANDS = (

@@ -270,3 +270,25 @@ def test_who_waits_for_more_streams_than_may_be_open_rings_for_nobody(
         turns.turn([b"", packed("XADD", names[7], "1-1", "f", "v")])
         turns.turn()
         assert b"1-1" in turns.heard[0]
+
+
+def test_an_entry_for_who_waits_for_many_streams_opens_its_own_alone(tmp_path: Path, logs_opened: list[Path]) -> None:
+    """Each entry had an XREADGROUP look at all its streams: with more than may be open each was opened three times."""
+    names = [b"of many %d" % number for number in range(20)]
+    with diskstream.open(tmp_path / "s", fsync="os") as store:
+        for name in names:
+            store.stream(name).create_group("g", mkstream=True)
+    read = packed("XREADGROUP", "GROUP", "g", "c", "BLOCK", 0, "STREAMS", *names, *[">"] * len(names))
+    with Turns(tmp_path / "s", clients=3, appendfsync="no", max_open_streams=4) as turns:
+        turns.turn([read, read])
+        turns.turn()
+        logs_opened.clear()
+        turns.turn([b"", b"", packed("XADD", names[7], "1-1", "f", "v")])
+        turns.turn()
+        assert len(logs_opened) == 1
+        assert b"1-1" in turns.heard[0]
+        assert turns.heard[1] == b""
+        both = packed("XADD", names[7], "2-1", "f", "v") + packed("XGROUP", "DESTROY", names[3], "g")
+        turns.turn([read, b"", packed("MULTI") + both + packed("EXEC")])
+        turns.turn()
+        assert turns.heard[1].startswith(b"-NOGROUP No such key 'of many 3'")
