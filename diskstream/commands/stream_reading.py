@@ -58,10 +58,13 @@ def _xread(caller: Caller, given: list[bytes]) -> Reply | Waiting:
     asked = capped(caller, parse_read(given, grouped=False))
     database, keyspace = caller.database, caller.keyspace
     positions: list[tuple[bytes, EntryID | str]] = []
+    # Behind an end that was just found there is nothing yet: whoever waits looks again once it is listened for.
+    ends: set[int] = set()
     for key, word in zip(asked.keys, asked.ids, strict=True):
         stream = keyspace.stream(database, key)
         text = c_text(word)
         if text == b"$":
+            ends.add(len(positions))
             positions.append((key, stream.last_id()))
         elif text == b"+":
             positions.append((key, "+"))  # the last entry as of each look
@@ -75,13 +78,16 @@ def _xread(caller: Caller, given: list[bytes]) -> Reply | Waiting:
         return list(store.read(run, count=caps.count, max_count=caps.max_count, max_bytes=caps.max_bytes).items())
 
     def look(changed: Collection[bytes] | None = None) -> Reply | None:
+        return look_at(positions if changed is None else [each for each in positions if each[0] in changed])
+
+    def look_at(those: list[tuple[bytes, EntryID | str]]) -> Reply | None:
         # A key that became of another type while this waits is passed over, as one that is gone.
-        those = positions if changed is None else [each for each in positions if each[0] in changed]
         there = [(key, after) for key, after in those if not keyspace.is_other(database, key)]
         found = in_runs(there, asked, read)
         return as_reply(caller.protocol, [*found]) if found else None
 
-    return answer(caller, asked, look, only=look)
+    first = [each for place, each in enumerate(positions) if place not in ends]
+    return answer(caller, asked, look, first=lambda: look_at(first), only=look)
 
 
 def read_keys(given: list[bytes], least: int = 1) -> list[bytes]:

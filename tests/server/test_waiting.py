@@ -292,3 +292,23 @@ def test_an_entry_for_who_waits_for_many_streams_opens_its_own_alone(tmp_path: P
         turns.turn([read, b"", packed("MULTI") + both + packed("EXEC")])
         turns.turn()
         assert turns.heard[1].startswith(b"-NOGROUP No such key 'of many 3'")
+
+
+def test_what_is_behind_the_ends_of_streams_is_not_looked_for_where_these_were_just_found(
+    tmp_path: Path, logs_opened: list[Path]
+) -> None:
+    """XREAD with $ looked for entries behind each end that it had just found, and opened each stream once more."""
+    names = [b"of many %d" % number for number in range(12)]
+    with diskstream.open(tmp_path / "s", fsync="os") as store:
+        for name in names:
+            store.stream(name).add({"f": "v"}, "1-1")
+    with Turns(tmp_path / "s", clients=2, appendfsync="no", max_open_streams=4) as turns:
+        logs_opened.clear()
+        turns.turn([packed("XREAD", "STREAMS", *names, *"$" * len(names))])
+        assert len(logs_opened) == len(names)
+        turns.turn([packed("XREAD", "STREAMS", *names, *"$" * (len(names) - 1), "1-0")])
+        turns.turn([packed("XREAD", "BLOCK", 0, "STREAMS", *names, *"$" * len(names))])
+        assert bytes(turns.heard[0]).count(b"1-1") == 1
+        turns.turn([b"", packed("XADD", names[5], "2-1", "f", "v")])
+        turns.turn()
+        assert b"2-1" in turns.heard[0]
