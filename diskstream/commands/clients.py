@@ -11,7 +11,7 @@ from diskstream.commands.replies import OK, Failure, Map, Raw, Reply
 from diskstream.commands.table import Command
 from diskstream.commands.wire import report_of, set_of
 
-__all__ = ["COMMANDS", "set_name"]
+__all__ = ["COMMANDS", "as_client_name"]
 
 _INVALID = "ERR Client names cannot contain spaces, newlines or special characters."
 _NOT_TRACKING = (
@@ -24,15 +24,15 @@ def _is_plain(text: bytes) -> bool:
     return all(33 <= byte <= 126 for byte in text)  # ASCII that prints, without the blank
 
 
-def set_name(caller: Caller, name: bytes) -> None:
-    """Names a connection.
+def as_client_name(word: bytes) -> bytes:
+    """The name of a connection.
 
     Raises:
-        Failure: the name would spoil CLIENT LIST.
+        Failure: it would spoil CLIENT LIST.
     """
-    if not _is_plain(name):
+    if not _is_plain(word):
         raise Failure(_INVALID)
-    caller.name = name
+    return word
 
 
 def _host(caller: Caller) -> Host:
@@ -95,7 +95,7 @@ def _get_name(caller: Caller, _words: list[bytes]) -> Reply:
 
 
 def _set_name(caller: Caller, words: list[bytes]) -> Reply:
-    set_name(caller, words[2])
+    caller.name = as_client_name(words[2])
     return OK
 
 

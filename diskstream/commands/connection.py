@@ -3,7 +3,7 @@
 from diskstream.commands.access import authenticate, sign_out
 from diskstream.commands.arguments import as_int, as_small_int, c_text
 from diskstream.commands.caller import Caller
-from diskstream.commands.clients import set_name
+from diskstream.commands.clients import as_client_name
 from diskstream.commands.keyspace import DATABASES
 from diskstream.commands.replies import OK, Failure, Map, Reply, Status
 from diskstream.commands.server_info import REDIS_VERSION
@@ -32,7 +32,7 @@ def _hello(caller: Caller, words: list[bytes]) -> Reply:
             login = words[at + 1], words[at + 2]
             at += 3
         elif option == b"SETNAME" and left:
-            name = words[at + 1]
+            name = as_client_name(words[at + 1])
             at += 2
         else:
             raise Failure(b"ERR Syntax error in HELLO option '%s'" % c_text(words[at][:128]))
@@ -41,7 +41,7 @@ def _hello(caller: Caller, words: list[bytes]) -> Reply:
     if caller.user is None:
         raise Failure(_HELLO_FIRST)
     if name is not None:
-        set_name(caller, name)
+        caller.name = name
     caller.protocol = protocol
     return Map(
         [

@@ -57,6 +57,16 @@ def test_before_authentication_only_a_few_commands(keyspace: Keyspace) -> None:
     assert (ours.caller.protocol, ours.caller.name, ours.caller.user) == (3, b"me", "default")
 
 
+@pytest.mark.parametrize("option", ["SETNAME 'a b'", "FOO"])
+def test_a_hello_that_is_refused_has_let_nobody_in(keyspace: Keyspace, option: str) -> None:
+    """With a name that is none it was refused when the password had been taken already."""
+    keyspace.settings.put("requirepass", "secret")
+    ours = Ours(keyspace, user=None)
+    assert isinstance(ours.run(f"HELLO 3 AUTH default secret {option}"), Refused)
+    assert (ours.caller.protocol, ours.caller.name, ours.caller.user) == (2, b"", None)
+    assert ours.run("PING") == Refused(b"NOAUTH Authentication required.")
+
+
 def test_hello_says_what_clients_look_for(ours: Ours) -> None:
     reply = ours.raw(b"HELLO", b"3")
     found = dict(reply.pairs)
