@@ -172,6 +172,8 @@ class GroupRead:
 
     def more(self) -> bool:
         """Whether a look at the same may find something, as of the last one: an entry, or that a group is gone."""
+        if self.claiming:
+            return True  # the last one took what was ripe first, and stopped where it had enough
         try:
             for key in self._looked_at:
                 if not self._group_of(key).is_read_out():
@@ -257,8 +259,9 @@ def _xreadgroup(caller: Caller, given: list[bytes]) -> Reply | Waiting:
         reading = GroupRead(caller, given, last.parsed)
     assert reading is not None
     caller.last_read, asked = reading, reading.asked
-    only_new = asked.claim_ms is None and all(after == ">" for _, after in reading.positions)
-    kin = (caller.database, asked.group, tuple(asked.keys)) if only_new else None
+    # What is ripe is so for each consumer that claims by the same age, whose ever it was.
+    only_new = all(after == ">" for _, after in reading.positions)
+    kin = (caller.database, asked.group, tuple(asked.keys), asked.claim_ms) if only_new else None
     look = _Wait(reading).look
     only = reading.look if len(asked.keys) > 1 else None  # of one key the look is at its place in the queue, too
     return answer(caller, asked, look, reading.ripe_at, first=reading.look, kin=kin, more=reading.more, only=only)

@@ -1,13 +1,14 @@
 """Clients that wait: who wakes them, in which order, and what else ends it."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import diskstream
+from diskstream.commands.stream_group_reading import GroupRead
 from diskstream.commands.waiters import Waiter
 from diskstream.server.serving import Server
 from tests.engine.children import child
@@ -312,3 +313,32 @@ def test_what_is_behind_the_ends_of_streams_is_not_looked_for_where_these_were_j
         turns.turn([b"", packed("XADD", names[5], "2-1", "f", "v")])
         turns.turn()
         assert b"2-1" in turns.heard[0]
+
+
+def test_one_entry_makes_one_look_of_many_who_would_claim_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All consumers that wait with CLAIM looked for each entry: a few hundred of them held up the server."""
+    looks: list[bytes] = []
+    look = GroupRead.look
+
+    def counted(reading: GroupRead, changed: Collection[bytes] | None = None) -> Any:
+        looks.append(reading.asked.consumer)
+        return look(reading, changed)
+
+    waiting = [
+        packed("XREADGROUP", "GROUP", "g", f"c{number}", "COUNT", 1, "BLOCK", 0, "CLAIM", 60_000, "STREAMS", "s", ">")
+        for number in range(5)
+    ]
+    with Turns(tmp_path / "s", clients=6, appendfsync="no") as turns:
+        turns.turn([b"", b"", b"", b"", b"", packed("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")])
+        turns.turn(waiting)
+        monkeypatch.setattr(GroupRead, "look", counted)
+        turns.turn([b"", b"", b"", b"", b"", packed("XADD", "s", "1-1", "f", "v")])
+        assert b"1-1" in turns.heard[0]
+        assert looks == [b"c0", b"c1"]  # the second of them finds nothing, and none is asked behind it
+        given_back = packed("XADD", "s", "2-1", "f", "v") + packed("XNACK", "s", "g", "FAIL", "IDS", 1, "1-1")
+        turns.turn([b"", b"", b"", b"", b"", packed("MULTI") + given_back + packed("EXEC")])
+        heard = [bytes(each) for each in turns.heard[1:5]]
+        assert [b"1-1" in each for each in heard] == [True, False, False, False]
+        assert [b"2-1" in each for each in heard] == [False, True, False, False]
