@@ -274,4 +274,4 @@ def answer(
         return NIL_ARRAY
     until = time.monotonic() + asked.block_ms / 1000 if asked.block_ms else None
     keys = tuple(dict.fromkeys(asked.keys))
-    return Waiting(caller.database, keys, until, again, ripe_at, kin=kin, more=more, only=only)
+    return Waiting(caller.database, keys, until, again, ripe_at, kin=kin, of_group=asked.grouped, more=more, only=only)

@@ -24,6 +24,7 @@ class Waiting:
         kin: waits that are alike have the same: where one found nothing, the others find nothing either at that moment.
             None is like no other.
         only: the same as `again` at those keys alone that have changed; None looks at all of them.
+        of_group: whether it is of a consumer group. What changes that alone rings no bell.
         rings: whether each change that may end it rings the bells of its keys: those of keys of other types do not.
         more: whether the next of kin may find something, right behind one that did. Costs less than a look.
     """
@@ -35,6 +36,7 @@ class Waiting:
     ripe_at: Callable[[], float | None] = lambda: None
     otherwise: Reply = NIL_ARRAY
     kin: Hashable = None
+    of_group: bool = False
     rings: bool = True
     more: Callable[[], bool] = lambda: True
     only: Callable[[Collection[bytes]], Reply | None] | None = None

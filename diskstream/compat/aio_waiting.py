@@ -150,7 +150,7 @@ class Blocking:
         """
         is_read_only = bool(self._keyspace.options.get("read_only", False))
         places = ((waiting.database, key) for key in waiting.keys)
-        return is_read_only or (waiting.only is None and all(map(self._bells.is_open, places)))
+        return is_read_only or (waiting.of_group and all(map(self._bells.is_open, places)))
 
     def fail(self, error: Exception, coming: Iterable[Blocked]) -> None:
         """Tells everybody what ended a turn, and begins anew: what failed may fail again."""

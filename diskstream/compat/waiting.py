@@ -46,9 +46,13 @@ def wait(
                 changed = watch.changed()  # before the look: what is appended after it ends the sleep at once
                 if time.monotonic() >= stale_at and is_many:
                     changed, stale_at = [*changed, *watch.stale()], time.monotonic() + _STALE_S
-                if changed or not is_many or ripe_at <= time.monotonic():
+                is_ripe = ripe_at <= time.monotonic()
+                if changed or not is_many or is_ripe:
                     with turn():
-                        reply = waiting.again()
+                        if waiting.only is None or not is_many or is_ripe:
+                            reply = waiting.again()
+                        else:
+                            reply = waiting.only({name for _, name in changed})
                     if reply is not None:
                         return reply
                     ripe = waiting.ripe_at()

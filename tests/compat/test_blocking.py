@@ -197,6 +197,32 @@ def test_a_wait_for_more_streams_than_may_be_open_does_not_open_them_in_turn(
     assert slices[2] == slices[-1]
 
 
+@pytest.mark.parametrize("command", ["XREAD", "XREADGROUP GROUP g c"])
+def test_an_entry_for_a_wait_for_more_streams_than_may_be_open_opens_its_own_alone(
+    tmp_path: Path, logs_opened: list[Path], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    keys, slices = [f"of many {number}" for number in range(20)], list[int]()
+    watching = Watch.wait
+
+    def add_one(watch: Watch, timeout_s: float) -> bool:
+        slices.append(len(logs_opened))
+        if len(slices) == 5:
+            keyspace.stream(0, b"of many 7").add({"a": "1"})
+            slices.append(len(logs_opened))
+        return watching(watch, timeout_s)
+
+    monkeypatch.setattr(Watch, "wait", add_one)
+    with Keyspace(tmp_path / "data", fsync="always", max_open_streams=4) as keyspace:
+        for key in keys:
+            keyspace.stream(0, key.encode()).create_group("g", mkstream=True)
+        words = [*command.split(), "BLOCK", "0", "STREAMS", *keys, *("$>"["GROUP" in command] for _ in keys)]
+        waiting = Ours(keyspace).raw(*(word.encode() for word in words))
+        assert isinstance(waiting, Waiting)
+        [[key, [_]]] = wait(keyspace, waiting, nullcontext)
+        assert key == b"of many 7"
+    assert len(logs_opened) <= slices[-1] + 1
+
+
 def test_a_wait_for_more_lists_than_streams_may_be_open_sees_one_that_comes(tmp_path: Path) -> None:
     keys = [f"of many {number}" for number in range(20)]
     with Keyspace(tmp_path / "data", fsync="os", max_open_streams=4) as keyspace:
