@@ -397,9 +397,13 @@ class StreamLog:
         listed = {view.number: view.generation for view in self.native.segments()}
         present = names_in(self.directory)
         lost = superseded.compacted_and_lost(listed, present)
-        spare.keep(self.directory, self.files, self.native.tail[0], listed.keys(), present)
-        kept: dict[tuple[int, int], StorageError] = {}
+        active = self.native.tail[0]
+        has_copy = spare.keep(self.directory, self.files, active, listed.keys(), present)
+        kept: dict[tuple[int, int], StorageError | None] = {}
         for number, generation in dropped:
+            if number == active - 1 and not has_copy:
+                kept[number, generation] = None  # a repair makes the damaged snapshot of the active log from it
+                continue
             if listed.get(number) == generation or superseded.is_of_use(number, generation, listed, lost):
                 continue  # a repaired log may list again what it dropped before
             self.segments.forget(number, generation)
@@ -415,7 +419,7 @@ class StreamLog:
         audit.sweep(self.directory, self.files, self.native, oldest, present)
         self.files.sync_dir(self.directory)  # so that no later opening finds them again, and reports it
         self._dropped = list(kept)
-        for fault in kept.values():
+        for fault in filter(None, kept.values()):
             raise fault
         return len(dropped)
 

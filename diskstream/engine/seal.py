@@ -81,6 +81,22 @@ def snapshot_frame(directory: Path, number: int) -> bytes:
         return b""  # sealed or unlinked meanwhile: then the copy is not needed any more
 
 
+def _copy_behind(log: StreamLog, number: int) -> bytes:
+    """The copy of the snapshot of segment `number`, for the sealed file before it; empty where none is needed.
+
+    Raises:
+        CorruptionError: it is the active log's, and damaged. What would be sealed or compacted is what it can be made
+            anew from: the frames that led to it, or a sound copy.
+        StorageError: the disk failed.
+    """
+    frame = snapshot_frame(log.directory, number)
+    if not frame or spare.is_sound(frame):
+        return frame
+    if number == log.native.tail[0]:
+        raise spare.damaged(names.log_path(log.directory, number))
+    return b""  # of a log that was left behind: the one behind it has a snapshot of its own
+
+
 def unsealed(log: StreamLog) -> list[SegmentView]:
     """Rolled segments that are still row files."""
     return [view for view in log.segments.views() if log.segments.is_rows(view)]
@@ -149,9 +165,14 @@ def _write(
     times_ms: tuple[int, int],
     successor: int,
 ) -> None:
-    """Writes a sealed file under a temporary name, makes it durable, and only then gives it its name."""
+    """Writes a sealed file under a temporary name, makes it durable, and only then gives it its name.
+
+    Raises:
+        CorruptionError: the snapshot of the active log is damaged: see `_copy_behind`.
+    """
     temporary = target.with_name(target.name + ".tmp")
     log.files.unlink(temporary)
+    copy = _copy_behind(log, successor)  # before hours of work that would be in vain
     try:
         with log.files.create(temporary) as new:
             for block in blocks:
@@ -159,7 +180,7 @@ def _write(
                 if data:
                     new.write(data)
                 progress(len(block), len(data))
-            rest = sealer.finish(snapshot_frame(log.directory, successor), times_ms)
+            rest = sealer.finish(copy, times_ms)
             new.write(rest)
             progress(0, len(rest))
             new.sync()

@@ -20,15 +20,18 @@ from diskstream.engine.layouts import MAX_SNAPSHOT_BYTES
 from diskstream.engine.looks import is_there
 from diskstream.errors import CorruptionError, DiskFullError
 
-__all__ = ["is_sound", "keep", "read", "snapshot_frame", "sound_frame"]
+__all__ = ["damaged", "is_sound", "keep", "read", "snapshot_frame", "sound_frame"]
 
 _FRAME_HEADER_BYTES = 64
 _MAX_FRAME_BYTES = _FRAME_HEADER_BYTES + MAX_SNAPSHOT_BYTES
 _SALT_OFFSET = 12  # in a log's header
 
 
-def keep(directory: Path, files: Files, active: int, listed: Container[int], present: Iterable[str]) -> None:
+def keep(directory: Path, files: Files, active: int, listed: Container[int], present: Iterable[str]) -> bool:
     """Makes the copy for segment `active`, if it is needed and not there; removes those of segments before it.
+
+    Returns False where the snapshot itself is damaged: the files of the segment before have all there is to make it
+    anew from.
 
     The caller holds the maintenance lock, or is alone, and makes the directory durable where something was removed. A
     full disk must not stand in the way of removing files: then there is no copy for now.
@@ -40,14 +43,18 @@ def keep(directory: Path, files: Files, active: int, listed: Container[int], pre
         listed: the numbers of the segments that the log lists.
         present: the names of what is in the directory, as it was seen since the lock was taken.
     """
-    target = names.state_path(directory, active)
+    target, is_whole = names.state_path(directory, active), True
     if active > 1 and active - 1 not in listed and not is_there(target):
-        with contextlib.suppress(DiskFullError, CorruptionError, FileNotFoundError):
-            _copy(names.log_path(directory, active), target, files)
+        try:
+            with contextlib.suppress(DiskFullError, FileNotFoundError):
+                _copy(names.log_path(directory, active), target, files)
+        except CorruptionError:
+            is_whole = False
     for name in present:
         number = names.state_number(name)
         if number is not None and number < active:
             files.unlink(directory / name)
+    return is_whole
 
 
 def _copy(log: Path, target: Path, files: Files) -> None:
@@ -89,8 +96,13 @@ def sound_frame(log: Path) -> bytes:
     """
     frame = snapshot_frame(log)
     if not is_sound(frame):
-        raise CorruptionError(str(log), "snapshot frame", LOG_HEADER_BYTES, "a sound frame", "a damaged one")
+        raise damaged(log)
     return frame
+
+
+def damaged(log: Path) -> CorruptionError:
+    """What is raised of a log file whose snapshot is damaged."""
+    return CorruptionError(str(log), "snapshot frame", LOG_HEADER_BYTES, "a sound frame", "a damaged one")
 
 
 def is_sound(frame: bytes) -> bool:

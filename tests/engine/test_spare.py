@@ -137,8 +137,29 @@ def test_a_copy_that_goes_while_it_is_verified_is_no_fault(tmp_path: Path, monke
     assert diskstream.verify(tmp_path / "s").problems == []
 
 
-def test_a_bad_block_is_not_copied(tmp_path: Path) -> None:
+def repaired_pending(path: Path) -> list[EntryID]:
+    """What is pending in the group after a repair that lost nothing."""
+    assert [(done.losses, done.failed) for done in diskstream.repair(path)] == [([], "")]
+    with diskstream.open(path, **SMALL) as store:
+        return [each.id for each in store.stream("x").group("g", create=False).pending_range()]
+
+
+def test_a_bad_block_is_not_copied_and_what_it_can_be_made_anew_from_stays(tmp_path: Path) -> None:
     """It came while the stream was open, after its snapshot was read."""
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        stream = store.stream("x")
+        stream.add({"n": "1"}, "1-1")
+        stream.group("g", start="0").consumer("alice").read()
+        log = log_of(store)
+        log.roll()
+        spoil(tmp_path / "s/streams/x/00000002.log", SNAPSHOT + 70)
+        stream.trim(maxlen=0)
+        seal.reap(log)
+        assert files_of_stream(tmp_path / "s") == {"00000001.log", "00000002.log"}
+    assert repaired_pending(tmp_path / "s") == [EntryID(1, 1)]
+
+
+def test_what_is_left_for_a_bad_block_goes_with_the_next_roll(tmp_path: Path) -> None:
     with diskstream.open(tmp_path / "s", **SMALL) as store:
         stream = store.stream("x")
         stream.add({"n": "1"})
@@ -147,7 +168,43 @@ def test_a_bad_block_is_not_copied(tmp_path: Path) -> None:
         spoil(tmp_path / "s/streams/x/00000002.log", SNAPSHOT + 70)
         stream.trim(maxlen=0)
         seal.reap(log)
-        assert files_of_stream(tmp_path / "s") == {"00000002.log"}
+        stream.add({"n": "2"})
+        log.roll()
+        seal.reap(log)
+        assert files_of_stream(tmp_path / "s") == {"00000002.log", "00000003.log"}
+
+
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_what_a_bad_block_can_be_made_anew_from_is_not_sealed_or_compacted_away(
+    tmp_path: Path, is_sealed: bool
+) -> None:
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        stream = store.stream("x")
+        stream.add({"n": "1"}, "1-1")
+        stream.add({"n": "2"}, "2-1")
+        stream.group("g", start="0").consumer("alice").read()
+        log = log_of(store)
+        log.roll()
+        if is_sealed:
+            seal.seal_rolled(log)
+        stream.delete("1-1")
+        before = files_of_stream(tmp_path / "s") | {"00000001.audit"}
+        spoil(tmp_path / "s/streams/x/00000002.log", SNAPSHOT + 70)
+        with pytest.raises(diskstream.CorruptionError, match=r"00000002\.log.*snapshot frame"):
+            stream.compact()
+        assert files_of_stream(tmp_path / "s") == before
+    assert repaired_pending(tmp_path / "s") == [EntryID(1, 1), EntryID(2, 1)]
+
+
+def test_a_bad_block_of_a_log_that_was_left_behind_is_not_copied(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        stream = store.stream("x")
+        for place in (1, 2):
+            stream.add({"n": str(place)}, f"{place}-1")
+            log_of(store).roll()
+        spoil(tmp_path / "s/streams/x/00000002.log", SNAPSHOT + 70)
+        assert seal.seal_rolled(log_of(store)) == 2
+    assert diskstream.verify(tmp_path / "s").problems == []
 
 
 def test_a_copy_of_another_log_is_not_used(tmp_path: Path) -> None:
