@@ -418,8 +418,9 @@ def rebuild(source: Source, options: Options) -> Rebuilt:
         _bound_deleted(source, image)
         frontier = slot["frontier"]
         if result.losses or source.slot is None:
-            # Whatever was lost may hold automatic IDs: none was issued beyond the clock, the last ID and the frontier.
-            frontier = max(frontier, slot["floor"], image.last_id().ms, source.now_ms)
+            # Whatever was lost may hold automatic IDs: none was issued beyond the clock, the last ID and the frontier,
+            # which who closed the log last has taken back to just below the last ID: see `frontier.retract`.
+            frontier = max(frontier + 1, slot["floor"], image.last_id().ms, source.now_ms)
             frontier += _MARGIN_MS if source.slot is None else 0
         frontier = min(frontier, 2**64 - 1)
         floor = frontier if result.losses or source.slot is None else slot["floor"]
