@@ -131,8 +131,8 @@ class Locks:
         """Gives them up explicitly: a mapping that somebody still holds, or a child, would keep them."""
         try:
             with contextlib.suppress(ForkedError):
+                self.record(fcntl.F_UNLCK)  # first, as at a death: who gets the other one looks at it
                 self.change(fcntl.LOCK_UN)
-                self.record(fcntl.F_UNLCK)
         finally:
             self._end(_FLOCK)
             self._end(_RECORDED)

@@ -114,12 +114,14 @@ class Page:
             try:
                 with wrapped(path, "lock"):
                     alone = locks.is_alone()
+                    is_vouched_for = alone or locks.has_others_recorded() or bytes(ctl.boot) == boot_id()
                     locks.record(fcntl.F_RDLCK, wait=True)
                 if not alone:
                     _refuse_strangers(fd, ctl, path)
                 # Not the file of that name any more: its directory was moved away before we had the lock.
-                # Not ready: who was alone with it died before it was done.
-                if cls._is_at(fd, path) and (alone or ctl.ready):
+                # Not ready: who was alone with it died before it was done. Ready, but of another boot, and in use by
+                # nobody: he died, or found that he could not go on, before he began, and what it says is of the past.
+                if cls._is_at(fd, path) and (alone or (ctl.ready and is_vouched_for)):
                     with wrapped(path, "look at"):
                         return cls(locks, ctl, alone=alone, path=path)
             except BaseException:
