@@ -235,9 +235,11 @@ def stub_files(folder: Path) -> Iterator[Path]:
     """All stubs of the streams in a folder, whoever's they are; also of one that is being removed."""
     with contextlib.suppress(FileNotFoundError), wrapped(folder, "list"), listing(folder) as streams:
         for each in streams:
-            if each.is_dir(follow_symlinks=False):
-                # Not by a pattern: what may not be listed is passed over then, and its objects taken for nobody's.
-                yield from (path for path in children(Path(each.path)) if path.suffix == ".cold")
+            if not each.is_dir(follow_symlinks=False):
+                continue
+            # Not by a pattern: what may not be listed is passed over then, and its objects taken for nobody's.
+            with contextlib.suppress(FileNotFoundError):  # gone just now: the others are listed all the same
+                yield from [path for path in children(Path(each.path)) if path.suffix == ".cold"]
 
 
 def bring_back(log: StreamLog, segment: Kept, fetch: Callable[[Callable[[bytes], object]], None]) -> bool:

@@ -1,5 +1,6 @@
 """A disk, or a system, that says no while segments are moved or swept."""
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -14,6 +15,7 @@ from diskstream.cold import bring_back, move_out, sweep
 from diskstream.cold_segments import needed_paths
 from diskstream.engine import cold, cold_moving, files, names
 from diskstream.engine.files import open_regular
+from diskstream.engine.looks import children
 from diskstream.store_files import directory_of
 from tests.cold.world import ENTRIES, filled, opened, rows, where
 from tests.engine.sample import log_of
@@ -35,6 +37,31 @@ def test_stubs_that_may_not_be_listed_are_not_taken_for_none(stream: Stream, tmp
         needed_paths(tmp_path / "store")
     assert sweep(stream._store, f"file://{tmp_path}/place", older_than_ms=0).removed == []
     assert needed_paths(tmp_path / "store") == needed
+
+
+def test_a_stream_that_goes_while_stubs_are_listed_hides_those_of_no_other(
+    stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list ended there: what the stubs of all streams behind it stand for counted as nobody's."""
+    move_out(stream, f"file://{tmp_path}/place", older_than_ms=0)
+    streams = tmp_path / "store" / "streams"
+    needed = needed_paths(tmp_path / "store")
+    (streams / "going").mkdir()
+
+    def gone(folder: Path) -> list[Path]:
+        if folder == streams / "going":
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
+        return children(folder)
+
+    monkeypatch.setattr(cold_moving, "children", gone)
+    monkeypatch.setattr(cold_moving, "listing", lambda folder: contextlib.nullcontext(_going_first(folder)))
+    assert needed_paths(tmp_path / "store") == needed
+
+
+def _going_first(folder: Path) -> list[os.DirEntry[str]]:
+    """A disk lists in an order of its own."""
+    with os.scandir(folder) as entries:
+        return sorted(entries, key=lambda entry: entry.name != "going")
 
 
 @pytest.mark.parametrize("folder", ["streams", "streams/x"])
