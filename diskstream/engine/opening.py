@@ -117,3 +117,16 @@ def _finish_leaving(directory: Path, files: Files, page: Page) -> None:
     with page.ctl.locked(MAINTENANCE):
         if page.ctl.flags & FLAG_MOVED and page.is_at(path):  # it may have failed to, and gone on here
             files.unlink(path)
+            if page.ctl.flags & POISONED:  # it was to be removed, and is there
+                _poison_next(files, path)
+
+
+def _poison_next(files: Files, path: Path) -> None:
+    """Leaves a page that is not ready, and poisoned: who makes it anew believes no flush before all is written anew."""
+    page = Page.open(files, path)
+    try:
+        if page.alone:
+            page.was_poisoned = True
+            page.renew()
+    finally:
+        page.close()

@@ -14,6 +14,7 @@ from diskstream import DiskFullError, PoisonedError, StorageError, Store
 from diskstream._native import Log
 from diskstream.engine import recovery
 from diskstream.engine.files import Files, LogFileLike
+from diskstream.engine.page import FLAG_MOVED
 from tests.engine.careful import at_each_step, numbers
 from tests.engine.children import child, until
 from tests.engine.sample import SMALL, as_if_killed, log_of
@@ -355,6 +356,18 @@ def test_a_page_whose_maker_was_killed_before_it_was_ready_is_as_poisoned_as_it_
     with opened(tmp_path / "s", disk) as store:
         assert numbers(store) == [0]
         assert "pwrite" in disk.done
+
+
+def test_a_poisoned_stream_whose_remover_was_killed_before_it_went_is_as_poisoned_as_it_was(tmp_path: Path) -> None:
+    """Another page takes the place of the one that says it moved, as long as somebody has that open."""
+    store, disk = left_poisoned(tmp_path / "s"), Disk()
+    with diskstream.open(tmp_path / "s", **SMALL, read_only=True) as reader, opened(tmp_path / "s", disk) as late:
+        page = log_of(store).page
+        page.ctl.raise_flags(FLAG_MOVED)
+        assert numbers(reader) == numbers(late) == [0, 4711]
+        assert "pwrite" in disk.done
+        page.close()
+    as_if_killed(store)
 
 
 class Named(Disk):
