@@ -10,8 +10,10 @@ is durable under its name before the file goes that made it unnecessary.
 """
 
 import contextlib
+import os
 from collections.abc import Container, Iterable
 from pathlib import Path
+from typing import BinaryIO
 
 from diskstream._native import LOG_HEADER_BYTES, checksum
 from diskstream.engine import names
@@ -83,7 +85,12 @@ def snapshot_frame(log: Path) -> bytes:
         file.seek(LOG_HEADER_BYTES)
         head = file.read(_FRAME_HEADER_BYTES)
         length = int.from_bytes(head[4:8], "little")
-        return head + file.read((length + 7) // 8 * 8)
+        return head + _at_most(file, (length + 7) // 8 * 8)
+
+
+def _at_most(file: BinaryIO, size_bytes: int) -> bytes:
+    """So much, or all that there is: reading takes memory for what it is asked for, which a bad block may have said."""
+    return file.read(min(size_bytes, max(os.fstat(file.fileno()).st_size - file.tell(), 0)))
 
 
 def sound_frame(log: Path) -> bytes:
@@ -120,7 +127,7 @@ def read(directory: Path, number: int) -> bytes:
     """The copy for segment `number`; nothing where there is none that is sound and of the log that is there."""
     try:
         with reading(names.state_path(directory, number)) as file:
-            frame = file.read(_MAX_FRAME_BYTES + 1)
+            frame = _at_most(file, _MAX_FRAME_BYTES + 1)
     except OSError:
         return b""
     return frame if is_sound(frame) and _is_of(names.log_path(directory, number), frame) else b""

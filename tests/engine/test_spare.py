@@ -1,5 +1,6 @@
 """One bad block in the active log's snapshot takes no stream's state, also where no sealed segment holds a copy."""
 
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -217,3 +218,30 @@ def test_a_copy_of_another_log_is_not_used(tmp_path: Path) -> None:
     spoil(tmp_path / "s/streams/x/00000002.log", SNAPSHOT + 70)
     with diskstream.open(tmp_path / "s", **SMALL) as store, pytest.raises(diskstream.CorruptionError):
         len(store.stream("x"))
+
+
+def most_taken(work: Callable[[], object]) -> int:
+    """Bytes of memory that Python held at once meanwhile."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_no_more_memory_is_taken_for_a_copy_than_it_has(tmp_path: Path) -> None:
+    """It was 3 GiB, as much as one may have: where memory is limited a sound store could not be verified."""
+    a_queue_whose_entries_are_gone(tmp_path / "s", lambda stream: None)
+    frame = spare.snapshot_frame(tmp_path / "s/streams/x/00000002.log")
+    assert most_taken(lambda: spare.read(tmp_path / "s/streams/x", 2)) < 1 << 20
+    assert spare.read(tmp_path / "s/streams/x", 2) == frame
+
+
+def test_a_bad_length_is_not_believed(tmp_path: Path) -> None:
+    a_queue_whose_entries_are_gone(tmp_path / "s", lambda stream: None)
+    log = tmp_path / "s/streams/x/00000002.log"
+    spoil(log, SNAPSHOT + 7)
+    assert most_taken(lambda: spare.snapshot_frame(log)) < 1 << 20
+    with pytest.raises(diskstream.CorruptionError):
+        spare.sound_frame(log)
