@@ -3,13 +3,16 @@
 import json
 import re
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.crowd.checker import Verdict
+from tests.crowd.scene import POLICIES, Scene
 from tests.torture import __main__ as torture
-from tests.torture import render
+from tests.torture import crowd, render
 from tests.torture.model import Budget, Report
 from tests.torture.parts import PARTS, run_of, summary_of
 from tests.torture.promises import PROMISES
@@ -49,6 +52,18 @@ def test_a_short_form_of_each_part_finds_nothing(name: str) -> None:
     assert report.part == name
     assert sum(report.tried.values()) or report.skipped
     assert summary_of(name)
+
+
+def test_a_crowd_plays_a_round_also_in_the_least_time_that_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of that a moment had passed by the time it was looked at: nothing was tried, and nothing was found."""
+
+    def at_once(scene: Scene) -> tuple[Scene, Verdict]:
+        return scene, Verdict(tried=Counter(entries=1))
+
+    monkeypatch.setattr(crowd, "_round", at_once)
+    monkeypatch.setattr(crowd, "ProcessPoolExecutor", lambda workers, _: ThreadPoolExecutor(workers))
+    report = crowd.run(Budget(seed=1, seconds=crowd.LARGE_S))
+    assert report.tried["entries"] == len(POLICIES)
 
 
 def test_a_broken_promise_ends_with_one_and_is_told(
