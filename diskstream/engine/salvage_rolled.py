@@ -7,9 +7,11 @@ snapshot and its frames say the same, deletes, trims, groups and settings includ
 import secrets
 from pathlib import Path
 
+from diskstream._native import LOG_HEADER_BYTES
 from diskstream.engine import names, recovery
 from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.frames import Frame, frame_at, read_all
+from diskstream.engine.layouts import FRAME_HEADER
 from diskstream.engine.looks import is_there
 from diskstream.engine.page import Page
 from diskstream.errors import CorruptionError
@@ -39,14 +41,23 @@ def snapshot_behind(directory: Path, number: int, own: Frame | None, head: bytes
     if made is None:
         return b""
     # Frames that are missing at the end of the log before would make it an earlier state.
-    if own is None and first is None:  # nothing but the log before tells what it was
-        return frame if recovery.is_left_behind(path) else b""
-    if own is None:
-        return frame if first is not None and first.lsn == made.lsn + 1 else b""
+    if own is None and first is not None and first.lsn == made.lsn + 1:
+        return frame
+    if own is None:  # nothing but the log before tells what it was
+        lost_here = first is None or _have_room(first, made, len(frame))
+        return frame if lost_here and recovery.is_left_behind(path) else b""
     if (made.lsn, made.chain) != (own.lsn, own.chain):
         return b""
     # Under its own header, where that fits, it is the same to the byte: frames behind it stay in their chain.
     return (head if made.crc == own.crc else frame[: len(head)]) + frame[len(head) :]
+
+
+def _have_room(first: Frame, made: Frame, size_bytes: int) -> bool:
+    """Whether the frames between the snapshot and the first that is whole can have stood there: as one bad block takes
+    them. They are told as lost. Where they cannot, they were in the log before.
+    """
+    lost = first.lsn - made.lsn - 1
+    return 0 < lost * FRAME_HEADER.size <= first.offset - LOG_HEADER_BYTES - size_bytes
 
 
 def _end_of(directory: Path, number: int) -> bytes:

@@ -82,6 +82,29 @@ def test_with_all_of_the_log_its_own_entries_go_and_nothing_else(tmp_path: Path)
     assert (rule, added_again) == (None, None)
 
 
+def test_with_a_block_of_the_log_the_entries_in_it_go_and_nothing_else(tmp_path: Path) -> None:
+    """The first frames go with the snapshot, as disks lose it: the log before was not asked then, and all that was
+    deleted, given and committed in it was forgotten."""
+    _, log = build(tmp_path)
+    with opened(tmp_path) as store:
+        for _ in range(9):
+            store.stream("s").add({"pad": "." * 240}, "0-*")
+        before = list(store.stream("s").range())
+    with log.open("r+b") as file:
+        file.seek(SNAPSHOT)
+        file.write(bytes(1024))
+    report = repair(tmp_path)
+    assert any("made anew from what led to it in 00000002.log" in note for note in report.notes)
+    (loss,) = report.losses
+    entries, _, rule, group, pending, added_again = state(tmp_path)
+    lost = [entry for entry in before if EntryID(loss.first) <= entry.id <= EntryID(loss.last)]
+    assert 0 < len(lost) < 5
+    assert entries == [entry for entry in before if entry not in lost]
+    assert isinstance(group, diskstream.GroupInfo)
+    assert (pending, str(group.last_delivered_id)) == ([(row, b"a", 1) for row in SEEN], SEEN[-1])
+    assert (rule, added_again) == (None, None)
+
+
 def test_an_earlier_end_of_the_log_before_is_not_taken_for_it(tmp_path: Path) -> None:
     before, log = build(tmp_path)
     last = [frame for frame in frames(before) if frame.kind == ENTRIES][-1]
