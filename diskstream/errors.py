@@ -26,7 +26,8 @@
     │   ├── NotAStoreError                    a directory that holds something else
     │   └── NewerFormatError                  written by a later version
     ├── RemoteError                           a Redis or an object storage said no, or something else than it should
-    │   └── ChangedError                      it is not what it was when this work began: somebody else is at it
+    │   ├── ChangedError                      it is not what it was when this work began: somebody else is at it
+    │   └── LostObjectError                   what was moved to object storage is gone from there, or is something else
     ├── DataLossError                         what was to be read is gone: trimmed, deleted or replaced
     ├── ArchiveError                          an archive is not what its manifest says, or not for this
     │   └── ArchiveChangedError               another job committed to it first: run this one again
@@ -53,6 +54,7 @@ __all__ = [
     "IDOrderError",
     "InvalidIDError",
     "LimitError",
+    "LostObjectError",
     "MissingPackageError",
     "NetworkFilesystemError",
     "NewerFormatError",
@@ -174,6 +176,10 @@ class RemoteError(DiskstreamError):
 
 class ChangedError(RemoteError):
     """It is not what it was when this work began."""
+
+
+class LostObjectError(RemoteError):
+    """An object is not there any more, or not as it was put: that is the matter of this one, not of the place."""
 
 
 class NoSuchStreamError(DiskstreamError, LookupError):

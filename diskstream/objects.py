@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from diskstream.engine import forking
-from diskstream.errors import RemoteError
+from diskstream.errors import LostObjectError, RemoteError
 from diskstream.object_address import Address, file_systems
 from diskstream.object_on_disk import HALF, Source, make_folders, put_file
 from diskstream.plurals import number_of
@@ -26,7 +26,7 @@ from diskstream.plurals import number_of
 if TYPE_CHECKING:
     from pyarrow import fs
 
-__all__ = ["MAX_PATH_CHARS", "LostObjectError", "Object", "Place", "Source"]
+__all__ = ["MAX_PATH_CHARS", "Object", "Place", "Source"]
 
 MAX_PATH_CHARS = 512
 _PATH = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
@@ -77,10 +77,6 @@ _HINTS = (
 )
 _SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID", "AZURE_STORAGE_KEY")
 _SHORTEST_SECRET = 4  # what is shorter would be replaced in the middle of words
-
-
-class LostObjectError(RemoteError):
-    """An object is not there any more, or not as it was put: that is the matter of this one, not of the place."""
 
 
 @dataclass(frozen=True)
@@ -345,8 +341,8 @@ class Place:
         Raises:
             FileNotFoundError: there is none.
             LostObjectError: it has another size.
-            RemoteError: the storage does not answer, refuses, or breaks off; or a disk is not
-                mounted.
+            RemoteError: the storage does not answer, refuses, or breaks off; a disk is not mounted, or there is no
+                such bucket.
         """
         try:
             with self._opened_file(path) as (source, found):
@@ -356,6 +352,7 @@ class Place:
                 self._read(path, source, sink, size_bytes)
         except FileNotFoundError:
             self.check_folder(path.partition("/")[0])
+            self._check_bucket()
             raise
 
     @contextmanager

@@ -23,6 +23,7 @@ MADE: list[DiskstreamError] = [
     errors.DataLossError("s", "it was trimmed", "1-0 to 2-0"),
     errors.RemoteError("s3://x", "no answer", "try again"),
     errors.ChangedError("s3://x", "is another"),
+    errors.LostObjectError("s3://x", "is not there any more", "put it back"),
     errors.NoSuchStreamError(b"s", words="no key."),
     errors.StreamExistsError(b"s"),
     errors.NoGroupError(b"s", b"g", "XINFO", no_stream=True),

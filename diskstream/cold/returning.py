@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from diskstream.cold.transfer import MoveReport, Progress, described, fetching, ignore
 from diskstream.cold_segments import STUB, opened
-from diskstream.errors import CorruptionError, RemoteError
+from diskstream.errors import CorruptionError, LostObjectError, RemoteError
 from diskstream.ids import EntryID, IDLike, parse_id
-from diskstream.objects import LostObjectError, Place
+from diskstream.objects import Place
 from diskstream.pace import Pace, check_pace
 from diskstream.stream import Stream
 

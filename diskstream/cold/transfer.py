@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from diskstream.cold_segments import Kept, Sound, Stub
-from diskstream.errors import RemoteError
+from diskstream.errors import LostObjectError, RemoteError
 from diskstream.ids import EntryID
-from diskstream.objects import LostObjectError, Place
+from diskstream.objects import Place
 from diskstream.pace import Pace
 
 __all__ = ["RUN_AGAIN", "MoveReport", "Moved", "Progress", "Reader", "described", "fetching", "ignore"]

@@ -24,7 +24,7 @@ from pathlib import Path
 from diskstream.engine.cold import DamagedObjectError, Stub
 from diskstream.engine.descriptors import are_short, listing, opened
 from diskstream.engine.files import Files, nameless_file, size_of, wrapped
-from diskstream.errors import CorruptionError, DiskFullError, RemoteError, storage_error
+from diskstream.errors import CorruptionError, DiskFullError, LostObjectError, RemoteError, storage_error
 from diskstream.plurals import number_of
 
 __all__ = ["MAX_IN_MEMORY_BYTES", "ColdCache", "Fetch"]
@@ -102,7 +102,8 @@ class ColdCache:
         """A descriptor for reading the segment's bytes, fetched if need be; the caller closes it.
 
         Raises:
-            RemoteError: the object cannot be fetched, or there is none.
+            LostObjectError: the storage says that there is none, or one of another size.
+            RemoteError: the object cannot be fetched.
             CorruptionError: the object is not what was put there.
             StorageError: the cache cannot be written to.
         """
@@ -224,7 +225,7 @@ def _receive(stub: Stub, fetch: Fetch, put: Callable[[bytes], object]) -> None:
         fetch(stub, sink)
     except FileNotFoundError:
         hint = "put it back there, or find a backup of the store"
-        raise RemoteError(stub.url, f"{stub.path} is not there any more: it holds {ids}", hint) from None
+        raise LostObjectError(stub.url, f"{stub.path} is not there any more: it holds {ids}", hint) from None
     except RemoteError as error:  # whoever reads has asked for entries, and knows nothing of objects
         raise type(error)(error.where, f"{error.what}; {stub.path} holds {ids}", error.hint) from error
     if size != stub.size_bytes or digest.digest() != stub.sha256:

@@ -7,7 +7,7 @@ from diskstream._native import EntryID, RowSegment, SealedSegment, SegmentView
 from diskstream.engine.log import StreamLog
 from diskstream.engine.positions import listed, opened
 from diskstream.engine.segment import SegmentGone
-from diskstream.errors import CorruptionError
+from diskstream.errors import CorruptionError, LostObjectError
 from diskstream.ids import MAX_ID, MIN_ID
 
 __all__ = ["Piece", "pieces"]
@@ -38,7 +38,7 @@ def pieces(
 ) -> Iterator[Piece]:
     """The pieces of ``start..end`` as of now, in order; with `tail`, of the active segment too.
 
-    With `damaged` a segment whose index cannot be read is one piece: reading it fails.
+    With `damaged` a segment whose index cannot be read, or that cold storage has lost, is one piece: reading it fails.
 
     Raises:
         CorruptionError: a segment's index cannot be read, or its file is missing.
@@ -78,7 +78,7 @@ def _pass(
         within = max(start, view.first), min(end, view.last)
         try:
             found = list(_of_view(log, view, within, limits))
-        except CorruptionError:
+        except (CorruptionError, LostObjectError):
             if not damaged:
                 raise
             found = [Piece(view.number, True, *within, view.entries, view.size_bytes)]

@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from diskstream.errors import CorruptionError
 from diskstream.ids import EntryID
+from diskstream.spark.losses import UNREADABLE
 from diskstream.spark.options import ReadOptions
 from diskstream.store import Store
 from diskstream.stream import Stream
@@ -69,7 +69,7 @@ def _count(stream: Stream, start: EntryID, end: EntryID, *, skip: bool) -> int:
         return 0
     try:
         return stream.count_from(first) - (0 if beyond is None else stream.count_from(beyond))
-    except CorruptionError:
+    except UNREADABLE:
         if not skip:
             raise
         return sum(piece.entries for piece in stream.splits(first, end, damaged=True))
@@ -79,7 +79,7 @@ def _id_further(stream: Stream, first: EntryID, entries: int, last: EntryID, *, 
     """The ID of the last one of so many entries; where damage is skipped and that is in it, an end that is at hand."""
     try:
         return stream.id_further(first, entries)
-    except CorruptionError:
+    except UNREADABLE:
         if not skip:
             raise
         # Before the damaged node, or behind it: pieces are cut between nodes.

@@ -5,16 +5,29 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from diskstream import leases
-from diskstream.errors import ChangedError, CorruptionError, DataLossError, NotAStoreError
+from diskstream.errors import ChangedError, CorruptionError, DataLossError, LostObjectError, NotAStoreError
 from diskstream.ids import EntryID
 from diskstream.spark.names import as_text
 from diskstream.store import Store
 from diskstream.stream import Stream
 
-__all__ = ["RUN_AGAIN", "WITHOUT_LEASE", "check_loss", "check_same", "check_there", "fault_of", "is_same", "whole"]
+__all__ = [
+    "RUN_AGAIN",
+    "UNREADABLE",
+    "WITHOUT_LEASE",
+    "check_loss",
+    "check_same",
+    "check_there",
+    "fault_of",
+    "is_same",
+    "whole",
+]
 
 _T = TypeVar("_T")
 
+# What `onCorruption=skip` passes over: of an object that the storage says is gone nothing comes back by trying again. A
+# storage that does not answer, or refuses, says nothing of what it has.
+UNREADABLE: Final = (CorruptionError, LostObjectError)
 # Jobs read without a lease only where the store cannot be written to, and have no option to pass over what is gone.
 WITHOUT_LEASE: Final = (
     "the store is read-only here, so no lease keeps what is to be read: run this where it can be written to, or keep "

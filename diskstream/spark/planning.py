@@ -19,7 +19,7 @@ from diskstream.errors import (
 )
 from diskstream.ids import MAX_ID, MIN_ID, EntryID
 from diskstream.options import streams_within_descriptors
-from diskstream.spark.losses import fault_of
+from diskstream.spark.losses import UNREADABLE, fault_of
 from diskstream.spark.names import as_text
 from diskstream.spark.options import Bounds, ReadOptions, on_this_machine
 from diskstream.spark.partitions import EntriesPartition, Slice, pack, spread
@@ -298,7 +298,7 @@ def _cut(store: Store, within: _Range, options: ReadOptions, limits: tuple[int, 
     damaged = options.on_corruption == "skip"
     try:
         return list(slices_of(store.stream(name), first, last, limits, tail=options.include_tail, damaged=damaged))
-    except CorruptionError:
+    except UNREADABLE:
         if options.on_corruption == "fail":
             raise
         # The task that reads it finds out how much is lost, and reports it.

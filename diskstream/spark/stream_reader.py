@@ -20,12 +20,12 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from diskstream.errors import ArgumentError, CorruptionError, DataLossError, DiskstreamError, NoSuchStreamError
+from diskstream.errors import ArgumentError, DataLossError, DiskstreamError, NoSuchStreamError
 from diskstream.ids import MIN_ID, EntryID
 from diskstream.spark import offsets
 from diskstream.spark.acknowledge import acknowledge_in
 from diskstream.spark.admission import Admission
-from diskstream.spark.losses import check_same, is_same
+from diskstream.spark.losses import UNREADABLE, check_same, is_same
 from diskstream.spark.names import as_text
 from diskstream.spark.options import Bounds, ReadOptions
 from diskstream.spark.partitions import EntriesPartition
@@ -321,7 +321,7 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             passed = {as_text(name) for name in at if self._unopened.has(store.stream(name), at[name])}
             try:
                 acknowledge_in(store, {name: each for name, each in end.items() if name not in passed})
-            except CorruptionError as error:
+            except UNREADABLE as error:
                 if self.options.on_corruption == "fail":
                     raise
                 _log.warning("a group did not follow its query: %s", error)  # a damaged stream is not written to

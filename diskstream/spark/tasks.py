@@ -15,7 +15,7 @@ from diskstream.ids import EntryID
 from diskstream.spark import versions
 from diskstream.spark.collecting import spare_the_collector
 from diskstream.spark.kept_stores import STORES
-from diskstream.spark.losses import check_there, fault_of, is_same, whole
+from diskstream.spark.losses import UNREADABLE, check_there, fault_of, is_same, whole
 from diskstream.spark.names import as_text
 from diskstream.spark.options import ReadOptions
 from diskstream.spark.partitions import EntriesPartition, Slice
@@ -158,19 +158,19 @@ def _scan(stream: Stream, each: Slice, plan: Plan, options: ReadOptions) -> "Ite
         for batch in scanned(at, last):
             yield batch
             at = EntryID(batch.column(0)[-1].as_py(), batch.column(1)[-1].as_py()).next() or last
-    except CorruptionError as error:
+    except UNREADABLE as error:
         if options.on_corruption == "fail":
             raise
         # From here on node by node, so that nothing goes but what is damaged.
         try:
             pieces = stream.splits(at, last, max_entries=1, damaged=True)
-        except CorruptionError:
+        except UNREADABLE:
             report_skipped(stream.name, (at, last), error, options)
             return
         for piece in pieces:
             try:
                 found = list(scanned(piece.first, piece.last))
-            except CorruptionError as fault:
+            except UNREADABLE as fault:
                 report_skipped(stream.name, (piece.first, piece.last), fault, options)
             else:
                 yield from found

@@ -11,7 +11,7 @@ import pytest
 
 from diskstream import Stream, objects
 from diskstream.cold import adopt, bring_back, move_out, sweep
-from diskstream.errors import CorruptionError, RemoteError
+from diskstream.errors import CorruptionError, LostObjectError, RemoteError
 from diskstream.objects import Place
 from tests.cold.s3_server import Answer, Asked, Door, Fault, refusal
 from tests.cold.world import filled, names_in, opened, rows, spoilt, where
@@ -25,6 +25,10 @@ def puts(fault: Fault) -> Fails:
 
 def gets(fault: Fault) -> Fails:
     return lambda asked: fault if asked.method == "GET" and asked.is_segment else None
+
+
+def segments(fault: Fault) -> Fails:
+    return lambda asked: fault if asked.is_segment else None
 
 
 def everything(fault: Fault) -> Fails:
@@ -139,7 +143,7 @@ def test_what_a_liar_keeps_is_not_overwritten_and_is_swept_later(stream: Stream,
 READS: dict[str, tuple[Fails, type[Exception], str]] = {
     "down": (everything(refusal(503, "SlowDown")), RemoteError, "could not"),
     "silent": (everything(Fault(hangs=True)), RemoteError, "could not"),
-    "gone": (everything(Fault(after=gone)), RemoteError, "not there any more"),
+    "gone": (segments(Fault(after=gone)), LostObjectError, "not there any more"),
     "broken off": (gets(Fault(after=cut)), RemoteError, "could not read|broke off"),
     "flipped": (gets(Fault(after=flipped)), CorruptionError, "SHA-256"),
     "refused": (everything(refusal(403, "AccessDenied")), RemoteError, "could not"),
@@ -269,6 +273,19 @@ def test_a_bucket_that_is_not_there_is_said(stream: Stream, s3_port: int) -> Non
     with pytest.raises(RemoteError) as failed:
         move_out(stream, url, older_than_ms=0)
     assert "no such bucket" in (failed.value.hint or "")
+
+
+def test_only_of_a_bucket_that_is_there_an_object_is_called_gone(stream: Stream, door: Door, tmp_path: Path) -> None:
+    """Both are said by the same status, and who passes over what is lost for good must not pass over a mistyped URL."""
+    moved = move_out(stream, door.url(tmp_path.name), before="40").segments
+    missing = refusal(404, "NoSuchKey")
+    door.fault = segments(missing)
+    with pytest.raises(LostObjectError, match=f"it holds entries {moved[0].first} to {moved[0].last}"):
+        rows(stream)
+    door.fault = everything(missing)
+    with pytest.raises(RemoteError, match="there is no bucket") as failed:
+        rows(stream)
+    assert not isinstance(failed.value, LostObjectError)
 
 
 @pytest.mark.parametrize("some", [False, True])
