@@ -21,7 +21,8 @@
    stream passes over parts that it has, so it does not matter where an earlier attempt died.
 4. The streams are flushed, done.json is replaced, the manifest and the staged files go.
 
-A manifest that its writer left behind is carried out by whoever commits next to this store.
+A manifest that its writer left behind is carried out by whoever commits next to this store. It is looked for where
+files are staged that are not of this attempt, as its own are: writers that are done stay known, and grow to be many.
 
 One thing can make a manifest impossible: rows with given IDs, of which a stream has passed some, as others added to it
 after step 1 or in the middle of step 3. Nobody can ever carry it out, so it is given up: done.json notes it, it goes
@@ -57,6 +58,7 @@ from diskstream.spark.staging import (
     discard,
     flush_folder,
     make_folders,
+    staged_by_others,
     sweep,
 )
 from diskstream.store import Store
@@ -262,7 +264,8 @@ def commit(store: Store, manifest: Manifest) -> bool:
             added to it; it is complete or decided, but it was another's; a query's is earlier than its last.
         StorageError: the disk said no. The next attempt goes on where this one stopped.
     """
-    finish_left(store, but=manifest.writer)
+    if staged_by_others(store.path, manifest.files):
+        finish_left(store, but=manifest.writer)
     folder = _folder(store.path, manifest.writer)
     with _locked(folder, wait=True):
         done = _done(folder)

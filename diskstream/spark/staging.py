@@ -27,7 +27,7 @@ from diskstream.spark.names import as_text
 from diskstream.spark.rows import Target, by_stream
 from diskstream.spark.staged_file import put_batch
 from diskstream.store_files import Files
-from diskstream.system_calls import is_folder, is_there, open_regular, refuse_link
+from diskstream.system_calls import is_folder, is_there, named, open_regular, refuse_link
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,6 +40,7 @@ __all__ = [
     "flush_folder",
     "make_folders",
     "stage",
+    "staged_by_others",
     "sweep",
 ]
 
@@ -238,6 +239,16 @@ def flush_folder(folder: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def staged_by_others(store: Path, files: Iterable[StagedFile]) -> bool:
+    """Whether anything is staged beside these files: whatever a manifest lists that is to be carried out is."""
+    own = {each.path for each in files}
+    for folder in named(store / "staging", ""):
+        found = named(folder, "")
+        if not found or any(f"staging/{folder.name}/{each.name}" not in own for each in found):
+            return True
+    return False
 
 
 def discard(store: Path, files: Iterable[StagedFile]) -> None:

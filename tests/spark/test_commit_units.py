@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import diskstream
-from diskstream import DiskFullError, StorageError, Store, Stream
+from diskstream import DiskFullError, StorageError, Store, Stream, system_calls
 from diskstream.errors import LimitError, storage_error
 from tests.engine.children import child, hear, say
 from tests.engine.stand_ins import unlisted
@@ -311,6 +311,22 @@ def test_of_two_spellings_of_one_stream_no_rows_are_dropped(at: Path) -> None:
     )
     assert committed(at, Manifest("query:q", 0, False, both))
     assert sorted(numbers(at, "a/b")) == [0, 1, 2, 3]
+
+
+def test_a_write_does_not_look_at_all_writers_that_are_done(at: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each `txnId` is known for ever, and each write listed the folders of all of them: of 20,000 it took a second."""
+    listed, counts = list[Path](), list[int]()
+
+    def named(folder: Path, suffix: str) -> list[Path]:
+        listed.append(folder)
+        return system_calls.named(folder, suffix)
+
+    monkeypatch.setattr(commits, "named", named)
+    for number in range(5):
+        listed.clear()
+        assert committed(at, Manifest(f"txn:load-{number}", 0, False, staged(at, range(3))))
+        counts.append(len(listed))
+    assert counts == [counts[0]] * 5
 
 
 # --- several at once --------------------------------------------------------------------------------------------------
