@@ -60,12 +60,23 @@ class Scanned:
             shutil.rmtree(place, ignore_errors=True)  # of one that went away while it was linked
         return moment
 
-    def trimmed_to(self) -> EntryID | None:
+    def trimmed_to(self, behind: IDLike = MIN_ID, *, damaged: bool = False) -> EntryID | None:
         """The greatest ID of an entry that a trim took, as far as is known: None where nothing was trimmed.
 
         Deleted entries do not count. Where a segment was compacted after part of it had been trimmed, it may be less.
+
+        Args:
+            behind: who asks only whether anything behind this ID was trimmed may be told less, or None, where nothing
+                was; then the segment that a trim ended in need not be read, which may be away.
+            damaged: where the node that the last trim ended in is damaged, or its segment gone from cold storage, tell
+                the first ID of that.
+
+        Raises:
+            InvalidIDError: `behind` is no ID.
+            CorruptionError, RemoteError: the segment that the last trim ended in cannot be read.
         """
-        return self._use(reader.trimmed_to, None)
+        least = parse_id(behind)
+        return self._use(lambda log: reader.trimmed_to(log, least, damaged=damaged), None)
 
     def written_to(self) -> EntryID:
         """The greatest ID that an entry is known to have had, gone or not; 0-0 where there was none.

@@ -5,13 +5,25 @@ Entries that were deleted one by one count, those that were trimmed do not: noth
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from contextlib import suppress
 
 from diskstream._native import EntryID, RowSegment, SealedSegment, SegmentView, segment_at
 from diskstream.engine.log import StreamLog
 from diskstream.engine.segment import SegmentGone
+from diskstream.errors import CorruptionError, LostObjectError
 from diskstream.ids import MAX_ID, MIN_ID
 
-__all__ = ["all_listed", "count_from", "id_at", "id_further", "listed", "live_from", "opened", "position_of"]
+__all__ = [
+    "all_listed",
+    "count_from",
+    "id_at",
+    "id_at_or_before",
+    "id_further",
+    "listed",
+    "live_from",
+    "opened",
+    "position_of",
+]
 
 
 def count_from(log: StreamLog, start: EntryID) -> int:
@@ -162,3 +174,16 @@ def id_at(log: StreamLog, view: SegmentView, position: int) -> EntryID:
     if block is None:
         raise SegmentGone
     return block.id_at(0)
+
+
+def id_at_or_before(log: StreamLog, view: SegmentView, position: int) -> EntryID:
+    """The ID at a position of a segment of which that cannot be read, or of an entry before it that an index has.
+
+    Raises:
+        SegmentGone: the segment is not what it was: look the segments up again.
+    """
+    with suppress(CorruptionError, LostObjectError):
+        segment = opened(log, view)
+        if isinstance(segment, SealedSegment):
+            return segment.node_row(segment.node_of_position(position))[4]
+    return view.first

@@ -16,8 +16,10 @@ from diskstream._native import (
     segment_at,
 )
 from diskstream.engine.log import StreamLog
-from diskstream.engine.positions import id_at
+from diskstream.engine.positions import id_at, id_at_or_before
 from diskstream.engine.segment import FEWEST_ROWS, ROWS_AT_ONCE, SegmentGone, at_once
+from diskstream.errors import CorruptionError, LostObjectError
+from diskstream.ids import MIN_ID
 
 __all__ = [
     "blocks",
@@ -349,22 +351,33 @@ def _near_first(log: StreamLog) -> EntryID | None:
     return views[0].first if views else EntryID(0, 0)
 
 
-def trimmed_to(log: StreamLog) -> EntryID | None:
+def trimmed_to(log: StreamLog, behind: EntryID = MIN_ID, *, damaged: bool = False) -> EntryID | None:
     """The greatest ID of an entry that a trim took; None where nothing was trimmed.
 
-    Where a segment was compacted after part of it had been trimmed, the ID may be less than that.
+    Where a segment was compacted after part of it had been trimmed, the ID may be less than that. So it may be where
+    nothing behind `behind` was trimmed: then no segment is read for it; and, with `damaged`, where it stands in a
+    node that cannot be read.
     """
     while True:
         log.refresh()
         active = log.native.active_view()
         found = log.native.trimmed_to
         views = [*log.segments.views(), active]
-        if not views[0].trimmed:
+        if not views[0].trimmed or (views[0].number < active.number and views[0].last <= behind):
             return found
         try:
-            return id_at(log, views[0], views[0].trimmed - 1)
+            return _last_trimmed(log, views[0], damaged=damaged)
         except SegmentGone:
             log.segments.forget(views[0].number, views[0].generation)
+
+
+def _last_trimmed(log: StreamLog, view: SegmentView, *, damaged: bool) -> EntryID:
+    try:
+        return id_at(log, view, view.trimmed - 1)
+    except (CorruptionError, LostObjectError):
+        if not damaged:
+            raise
+        return id_at_or_before(log, view, view.trimmed - 1)
 
 
 def durable_id(log: StreamLog) -> EntryID:

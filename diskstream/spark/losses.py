@@ -1,12 +1,13 @@
 """Reading so that nothing goes missing in silence: from a lease that is still there, or with a look for losses."""
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
 from diskstream import leases
 from diskstream.errors import ChangedError, CorruptionError, DataLossError, LostObjectError, NotAStoreError
-from diskstream.ids import EntryID
+from diskstream.ids import MIN_ID, EntryID
 from diskstream.spark.names import as_text
 from diskstream.store import Store
 from diskstream.stream import Stream
@@ -62,7 +63,12 @@ def fault_of(stream: Stream) -> CorruptionError | None:
 
 
 def check_loss(
-    stream: Stream, within: tuple[EntryID, EntryID], identity: bytes | None = None, advice: str = ""
+    stream: Stream,
+    within: tuple[EntryID, EntryID],
+    identity: bytes | None = None,
+    advice: str = "",
+    *,
+    damaged: bool = False,
 ) -> None:
     """Looks whether what was planned is there.
 
@@ -71,12 +77,13 @@ def check_loss(
         within: the first and the last ID that were planned: there was an entry at each end, or between.
         identity: of the stream that was planned, where that is known.
         advice: what the error says is to be done; see `DataLossError`.
+        damaged: where it cannot be read up to where the stream was trimmed, what goes by its index.
 
     Raises:
         DataLossError: some of it was trimmed, or the stream was deleted or replaced.
     """
     first, last = within
-    trimmed = stream.trimmed_to()
+    trimmed = stream.trimmed_to(first.prev() or MIN_ID, damaged=damaged)
     if trimmed is not None and trimmed >= first:
         raise DataLossError(
             as_text(stream.name), f"entries up to {trimmed} were trimmed away", f"{first} to {last}", advice
@@ -116,6 +123,7 @@ def whole(
     *,
     identity: bytes | None = None,
     advice: str = "",
+    damaged: bool = False,
 ) -> Iterator[_T]:
     """What `read` gives of a stream within a range that was planned, as `check_loss` has it: all of it, or an error.
 
@@ -131,10 +139,11 @@ def whole(
     if leases.is_lease(store.path):
         yield from leases.used(store.path, read(stream))
         return
-    check_loss(stream, within, identity, advice)
+    check = partial(check_loss, stream, within, identity, advice, damaged=damaged)
+    check()
     try:
         yield from read(stream)
     except ChangedError:
-        check_loss(stream, within, identity, advice)  # says what became of the stream
+        check()  # says what became of the stream
         raise
-    check_loss(stream, within, identity, advice)
+    check()

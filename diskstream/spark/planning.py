@@ -168,7 +168,7 @@ def slices_of(
     damaged: bool = False,
 ) -> Iterator[Slice]:
     """A range as slices of at most so many entries and, about, bytes. What was trimmed before is no part of it."""
-    identity, trimmed = stream.identity(), stream.trimmed_to()
+    identity, trimmed = stream.identity(), stream.trimmed_to(first.prev() or MIN_ID, damaged=damaged)
     if trimmed is not None:
         first = max(first, trimmed.next() or MAX_ID)
     for piece in stream.splits(first, last, max_entries=limits[0], max_bytes=limits[1], tail=tail, damaged=damaged):
@@ -238,7 +238,8 @@ def _check_start(stream: Stream, first: EntryID, options: ReadOptions) -> None:
         DataLossError: it was.
     """
     told = options.starting_ids.of(stream.name) if options.starting_ids and options.fail_on_data_loss else ""
-    trimmed = stream.trimmed_to()
+    damaged = options.on_corruption == "skip"
+    trimmed = stream.trimmed_to(first.prev() or MIN_ID, damaged=damaged) if isinstance(told, EntryID) else None
     if isinstance(told, EntryID) and trimmed is not None and trimmed >= first:
         raise DataLossError(
             as_text(stream.name), f"entries up to {trimmed} were trimmed away", f"{first} and what follows"

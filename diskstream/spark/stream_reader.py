@@ -101,12 +101,12 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the read of a stream begins: the ID behind which it reads."""
         at = self._first_id(stream.name)
         if at == "latest":
-            return max(self._end(stream), stream.trimmed_to() or MIN_ID)  # of what is sealed nothing may be left
-        earliest = stream.trimmed_to() or MIN_ID
+            end = self._end(stream)
+            return max(end, self._trimmed(stream, end))  # of what is sealed nothing may be left
         if isinstance(at, str):
-            return earliest
+            return self._trimmed(stream)
         # A time may be before all that there is; an ID that was trimmed away is missed.
-        return at if self.options.starting_timestamp is None else max(at, earliest)
+        return at if self.options.starting_timestamp is None else max(at, self._trimmed(stream, at))
 
     def _begin_later(self, stream: Stream, reached: Mapping[bytes, EntryID]) -> EntryID:
         """The same for a stream that had not the name when the query began: one that was renamed goes on, and all of
@@ -115,7 +115,10 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         before = reached.get(stream.identity() or b"")
         if before is None and isinstance(named.get(stream.name), EntryID):
             return self._begin(stream)
-        return before or stream.trimmed_to() or MIN_ID
+        return before or self._trimmed(stream)
+
+    def _trimmed(self, stream: Stream, behind: EntryID = MIN_ID) -> EntryID:
+        return stream.trimmed_to(behind, damaged=self.options.on_corruption == "skip") or MIN_ID
 
     def _end(self, stream: Stream) -> EntryID:
         if self.options.include_tail:
@@ -242,7 +245,7 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             now = stream.identity()
             if now is not None and (now != before or reached.get(now, MIN_ID) > begun[name]):
                 self._listed = (0.0, [])  # what it was may have a new name: with this batch its place is forgotten
-                found[name] = reached.get(now) or stream.trimmed_to() or MIN_ID
+                found[name] = reached.get(now) or self._trimmed(stream)
         return found
 
     def reportLatestOffset(self) -> dict[str, str] | None:  # noqa: N802  # Spark's name
@@ -307,7 +310,8 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if last > MIN_ID or identity is not None:  # else it may not have been there
                 if self._unopened.has(store.stream(name), last):
                     continue
-                _check_loss(store.stream(name), after, last, identity)
+                damaged = self.options.on_corruption == "skip"
+                _check_loss(store.stream(name), after, last, identity, damaged=damaged)
 
     def commit(self, end: dict[str, str]) -> None:
         """Moves the group on. Spark calls it when the next batch is planned: the listener of `register` is earlier.
@@ -364,9 +368,9 @@ def _reached(begun: Mapping[bytes, EntryID], known: Mapping[bytes, bytes]) -> di
     return found
 
 
-def _check_loss(stream: Stream, after: EntryID | None, last: EntryID, identity: bytes | None) -> None:
+def _check_loss(stream: Stream, after: EntryID | None, last: EntryID, identity: bytes | None, *, damaged: bool) -> None:
     """Looks for what went unread: behind `after`, where that is known, up to `last`, of the stream of that identity."""
-    trimmed = stream.trimmed_to()
+    trimmed = None if after is None else stream.trimmed_to(after, damaged=damaged)
     if after is not None and trimmed is not None and trimmed > after:
         raise DataLossError(as_text(stream.name), f"entries up to {trimmed} were trimmed away", f"what follows {after}")
     if identity is None or (after or MIN_ID) < last or not is_same(stream, identity):

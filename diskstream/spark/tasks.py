@@ -79,9 +79,10 @@ def read_entries(partition: EntriesPartition, plan: Plan, options: ReadOptions) 
             report_skipped(each.stream, each.range, fault, options)
             continue
         read = partial(_scan, each=each, plan=plan, options=options)
+        skip = options.on_corruption == "skip"
         with _opened_for(each, partition, anew) as store:
             if partition.leased or options.fail_on_data_loss:
-                for batch in whole(store, each.stream, each.range, read, identity=each.identity):
+                for batch in whole(store, each.stream, each.range, read, identity=each.identity, damaged=skip):
                     yield assemble(text, batch)
             else:
                 for name, batch in _what_is_left(store, each, plan, options):

@@ -16,12 +16,18 @@ from pyspark.sql import types as st
 
 from diskstream.cold import move_out
 from diskstream.cold.transfer import Moved
-from diskstream.errors import LostObjectError, RemoteError
+from diskstream.errors import DataLossError, LostObjectError, RemoteError
+from diskstream.ids import MIN_ID
+from diskstream.spark.jobs import archive
+from diskstream.spark.jobs.archive import ArchiveSettings
 from diskstream.spark.kept_stores import STORES
 from diskstream.spark.options import ReadOptions
 from diskstream.spark.source import EntriesReader
 from tests.cold.world import ENTRIES, filled, opened, spoilt
+from tests.spark.archives import no_spark
 from tests.spark.test_stream_units import Query
+
+__all__ = ["no_spark"]
 
 SCHEMA = st.StructType([st.StructField("n", st.LongType())])
 Within = tuple[int, int]
@@ -64,6 +70,15 @@ def left(*gone: Within) -> list[int]:
     return [n for n in range(1, ENTRIES + 1) if not any(low <= n <= high for low, high in gone)]
 
 
+def all_of(query: Query) -> tuple[list[int], int]:
+    """What is read until there is no more, and in how many batches; one of them may have no rows."""
+    read, batches = list[int](), 0
+    while (end := query.latest()) != query.offset:
+        start, query.offset, batches = query.offset, end, batches + 1
+        read += [n for _, n in query.read(start, end)]
+    return read, batches
+
+
 def test_a_batch_that_was_planned_passes_over_an_object_that_is_gone(tmp_path: Path, moved: list[Moved]) -> None:
     query = Query(tmp_path / "store", maxentriespertrigger=150)
     start, end = query.offset, query.latest()
@@ -85,10 +100,7 @@ def test_batches_end_in_what_is_gone_and_go_on_behind_it(
 ) -> None:
     gone = [lost(tmp_path, moved[0]), lost(tmp_path, moved[2])]
     query = Query(tmp_path / "store", oncorruption="skip", corruptionpath=tmp_path / "r", **limit)
-    read, batches = list[int](), 0
-    while (end := query.latest()) != query.offset:
-        start, query.offset, batches = query.offset, end, batches + 1
-        read += [n for _, n in query.read(start, end)]
+    read, batches = all_of(query)
     assert read == left(*gone)
     assert told(tmp_path / "r") == sorted(gone)
     assert batches > 4
@@ -143,6 +155,53 @@ def test_what_may_come_back_is_not_passed_over(tmp_path: Path, moved: list[Moved
     (tmp_path / "elsewhere").rename(tmp_path / "place")
     assert folder.is_dir()
     assert [n for _, n in query.read(start, end)] == left()
+
+
+@pytest.fixture
+def trimmed(tmp_path: Path, moved: list[Moved]) -> Within:
+    """A trim has ended in the first segment that is left, and its object is gone."""
+    with opened(tmp_path / "store") as store:
+        store.stream("x").trim(minid=moved[1].first.ms + 5)
+    return lost(tmp_path, moved[1])
+
+
+@pytest.mark.parametrize("loss", ["true", "false"])
+def test_what_is_gone_where_a_trim_ended_is_passed_over(tmp_path: Path, trimmed: Within, loss: str) -> None:
+    """Up to which ID that was nobody can say: each look at the stream failed for it, that from `latest` on too."""
+    query = Query(tmp_path / "store", oncorruption="skip", failondataloss=loss, maxentriespertrigger=40)
+    assert all_of(query)[0] == list(range(trimmed[1] + 1, ENTRIES + 1))
+    late = Query(tmp_path / "store", oncorruption="skip", failondataloss=loss, startingids="latest")
+    assert late.numbers() == []
+
+
+def test_where_a_trim_ended_is_not_looked_up_for_what_lies_behind_it(tmp_path: Path, trimmed: Within) -> None:
+    """So much had to be fetched for each read of the newest entries, and where it is gone none could be had."""
+    end = trimmed[1]
+    late = Query(tmp_path / "store", startingids="latest")
+    behind = Query(tmp_path / "store", startingids=f"{end + 1}-0")
+    assert behind.numbers() == list(range(end + 1, ENTRIES + 1))
+    with opened(tmp_path / "store") as store:
+        assert (store.stream("x").trimmed_to(f"{end}-0") or MIN_ID).ms < trimmed[0]
+        with pytest.raises(LostObjectError):
+            store.stream("x").trimmed_to()
+        assert str(store.stream("x").trimmed_to(damaged=True)) == f"{trimmed[0]}-0"
+        store.stream("x").add({"n": ENTRIES + 1}, f"{ENTRIES + 1}-0")
+    assert late.numbers() == [ENTRIES + 1]
+    assert behind.numbers() == [ENTRIES + 1]
+    with pytest.raises(DataLossError, match=f"entries up to {trimmed[0]}-0 were trimmed away"):
+        Query(tmp_path / "store", startingids="2-0", oncorruption="skip").batch()
+
+
+def test_new_entries_are_archived_where_a_trim_ended_in_what_is_gone(
+    no_spark: Any, tmp_path: Path, moved: list[Moved]
+) -> None:
+    settings = ArchiveSettings(str(tmp_path / "store"), str(tmp_path / "archive"))
+    assert archive.run(no_spark, settings).entries == ENTRIES
+    with opened(tmp_path / "store") as store:
+        store.stream("x").trim(minid=moved[1].first.ms + 5)
+        store.stream("x").add({"n": ENTRIES + 1}, f"{ENTRIES + 1}-0")
+    lost(tmp_path, moved[1])
+    assert archive.run(no_spark, settings).entries == 1
 
 
 def test_an_object_of_other_bytes_or_another_size_is_passed_over_too(tmp_path: Path, moved: list[Moved]) -> None:

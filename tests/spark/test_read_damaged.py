@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import diskstream
-from diskstream import CorruptionError, EntryID
+from diskstream import CorruptionError, DataLossError, EntryID
 from diskstream.ids import MAX_ID
 from tests.spark.test_read_options import options
 from tests.spark.test_read_units import damage_index, ids, read
@@ -86,6 +86,30 @@ def test_damage_may_be_skipped_and_is_reported_to_the_node(
     first, last = (EntryID(*map(int, told[end].split("-"))) for end in ("first", "last"))
     skipped = [str(nth_id(number)) for number in range(160) if first <= nth_id(number) <= last]
     assert skipped == inside
+
+
+@pytest.mark.parametrize("lease", ["true", "false"])
+def test_damage_may_be_skipped_where_a_trim_has_ended_in_it(
+    damaged: tuple[Path, list[str], list[str]], tmp_path: Path, lease: str
+) -> None:
+    """Up to which ID that was nobody can say, so that the read ended, and any other of the stream."""
+    path, outside, inside = damaged
+    before = [each for each in outside if int(each.split("-")[0]) < int(inside[0].split("-")[0])]
+    with small_store(path) as store:
+        store.stream("x").trim(maxlen=160 - len(before) - 2)
+        with pytest.raises(CorruptionError):
+            store.stream("x").trimmed_to()
+        assert str(store.stream("x").trimmed_to(damaged=True)) == inside[0]
+        assert (store.stream("x").trimmed_to(inside[-1]) or EntryID(0, 1)) < EntryID(*map(int, inside[0].split("-")))
+    kept = [f"x {each}" for each in outside[len(before) :]]
+    report = tmp_path / "report"
+    given = {"path": path, "lease": lease, "onCorruption": "skip"}
+    assert ids(options(**given, corruptionPath=report)) == kept
+    (told,) = (json.loads(file.read_text()) for file in report.iterdir())
+    assert told["last"] == inside[-1]
+    assert ids(options(**given, startingIds=inside[1])) == kept
+    with pytest.raises(DataLossError, match=f"entries up to {inside[0]} were trimmed"):
+        ids(options(**given, startingIds=before[0]))
 
 
 @pytest.mark.parametrize("lease", ["true", "false"])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import diskstream
 from diskstream import ArgumentError, CorruptionError, EntryID, Store, Stream
 from diskstream.engine.splits import Piece
+from diskstream.ids import MAX_ID, MIN_ID
 from tests.streams.background import Background
 from tests.streams.layers import Layered, Row, kinds, layered, nth_id, rows, small_store
 
@@ -287,5 +288,8 @@ def test_the_last_trimmed_id_is_known_in_every_kind_of_segment(small: Store, sta
     for gone in (3, 11, 50, length - 1, length):
         stream.trim(maxlen=length - gone)
         assert stream.trimmed_to() == expected[gone - 1]
+        for behind in [*expected, MIN_ID, MAX_ID]:
+            found = stream.trimmed_to(behind)
+            assert found == expected[gone - 1] if behind < expected[gone - 1] else (found or MIN_ID) <= behind
         with small_store(small.path) as again:
             assert again.stream("x").trimmed_to() == expected[gone - 1]

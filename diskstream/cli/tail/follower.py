@@ -62,7 +62,7 @@ class Follower:
             self._begin_behind(self.stream.last_id())  # nobody misses what came below
             return []
         self._is_below = False
-        trimmed, before = self.stream.trimmed_to(), self.position
+        trimmed, before = self.stream.trimmed_to(self.position), self.position
         if entries:
             self.position = entries[-1].id
         self._seen += len(entries)

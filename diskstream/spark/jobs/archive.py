@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import diskstream
 from diskstream.errors import ArchiveError, ArgumentError
-from diskstream.ids import MAX_ID, EntryID, parse_end, parse_start
+from diskstream.ids import MAX_ID, MIN_ID, EntryID, parse_end, parse_start
 from diskstream.spark.jobs.archive_plan import (
     ArchivePlan,
     ArchiveSettings,
@@ -235,7 +235,7 @@ def _check_manifest_is_not_lost(place: Place, base: Manifest, store: Store) -> N
     names = {folder_of(name, 0, hourly=False).partition("/")[0]: name for name in store.streams()} if found else {}
     for path, first in found:
         name = names.get(path.partition("/")[0])
-        trimmed = MAX_ID if name is None else store.stream(name).trimmed_to()
+        trimmed = MAX_ID if name is None else store.stream(name).trimmed_to(first.prev() or MIN_ID)
         if trimmed is None or trimmed < first:
             continue
         if latest(place).version != base.version:

@@ -173,7 +173,7 @@ def plan_streams(
             if done >= min(high, last):
                 continue
             low_here = done.next() or done
-            trimmed = stream.trimmed_to()
+            trimmed = stream.trimmed_to(done)
             if trimmed is not None and trimmed > done:
                 trimmed_away = f"entries from {low_here} to {trimmed} were trimmed before they were archived"
                 notes[name] = "; ".join(filter(None, (notes.get(name), trimmed_away)))
