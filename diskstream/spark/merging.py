@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from diskstream.errors import ArgumentError, LimitError
 from diskstream.ids import EntryID
 from diskstream.spark.names import as_bytes, as_text
-from diskstream.spark.rows import sort_order
+from diskstream.spark.rows import repeated_id, sort_order
 from diskstream.spark.staged_reading import Staged, StagedFiles, frames_of, unpacked
 from diskstream.spark.staging import StagedFile
 
@@ -165,8 +165,8 @@ class _Sorted:
 
         ids = pa.Table.from_batches([batch.select(["id_ms", "id_seq"]) for batch in batches])
         order = sort_order(ids)
-        if order is not None and sort_order(ids.take(order)) is not None:
-            raise ArgumentError(f"two rows for stream {self._stream} have one ID{more}")
+        if order is not None and sort_order(taken := ids.take(order)) is not None:
+            raise ArgumentError(f"two rows for stream {self._stream} have one ID, {repeated_id(taken)}{more}")
         return np.arange(self._rows) if order is None else order
 
     def slice(self, start: int) -> "pa.RecordBatch":

@@ -8,6 +8,7 @@ from pyspark.sql import types as st
 
 from diskstream.arrow_rows import column_of
 from diskstream.errors import ArgumentError
+from diskstream.ids import EntryID
 from diskstream.spark.names import as_bytes, as_text
 from diskstream.spark.options import WriteOptions
 from diskstream.spark.schemas import PREFIX, check_part, is_part
@@ -15,7 +16,7 @@ from diskstream.spark.schemas import PREFIX, check_part, is_part
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Target", "by_stream", "sort_order", "with_id_parts"]
+__all__ = ["Target", "by_stream", "repeated_id", "sort_order", "with_id_parts"]
 
 _ID_PARTS = ("id_ms", "id_seq")
 _DIGITS = 20  # of the greatest number of 64 bits
@@ -254,3 +255,12 @@ def sort_order(batch: Any) -> Any:
     if bool(np.all((ms[1:] > ms[:-1]) | ((ms[1:] == ms[:-1]) & (seq[1:] > seq[:-1])))):
         return None
     return np.lexsort((seq, ms))
+
+
+def repeated_id(batch: Any) -> EntryID:
+    """The first ID that two rows have, of a batch or table in which IDs do not descend."""
+    import numpy as np
+
+    ms, seq = (np.asarray(batch[name]) for name in _ID_PARTS)
+    at = np.flatnonzero((ms[1:] == ms[:-1]) & (seq[1:] == seq[:-1]))[0]
+    return EntryID(int(ms[at]), int(seq[at]))

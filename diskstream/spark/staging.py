@@ -109,7 +109,7 @@ class _Buffers:
     def _take(self, stream: str) -> "Iterable[tuple[str, pa.RecordBatch]]":
         import pyarrow as pa
 
-        from diskstream.spark.rows import sort_order
+        from diskstream.spark.rows import repeated_id, sort_order
 
         parts = self._held.pop(stream, [])
         if not parts:
@@ -121,7 +121,7 @@ class _Buffers:
             if order is not None:
                 table = table.take(order)
                 if sort_order(table) is not None:
-                    raise ArgumentError(f"two rows for stream {stream} have one ID")
+                    raise ArgumentError(f"two rows for stream {stream} have one ID, {repeated_id(table)}")
         limit = max(1, min(self._batch_rows, table.num_rows * _BATCH_BYTES // max(1, table.nbytes)))
         for batch in table.combine_chunks().to_batches(max_chunksize=limit):
             yield stream, batch
