@@ -38,7 +38,8 @@ def path_of(path: str | os.PathLike[str]) -> Path:
 
     Raises:
         ArgumentTypeError: it is neither text nor a path.
-        ArgumentError: it is bytes, is empty, holds a NUL, is a URL, or, made absolute, no UTF-8.
+        ArgumentError: it is bytes, is empty, holds a NUL, is a URL, or, made absolute, no UTF-8; or it is relative, and
+            the working directory was removed.
     """
     what = "the path of a store"
     try:
@@ -48,7 +49,11 @@ def path_of(path: str | os.PathLike[str]) -> Path:
     if not isinstance(where, str) or "\0" in where or not where:
         raise ArgumentError(f"{what} must be text without NUL, not {where!r}")
     check_path(where, what)
-    whole = Path(where).absolute()
+    try:
+        whole = Path(where).absolute()
+    except FileNotFoundError:  # of `os.getcwd`
+        gone = f"the working directory was removed: give the whole path, or go to another one, for {where!r}"
+        raise ArgumentError(f"{what} is relative, and {gone}") from None
     if any("\ud800" <= char <= "\udfff" for char in str(whole)):
         raise ArgumentError(f"{what} must be UTF-8, which {str(whole)!r} is not: rename the directory")
     return whole

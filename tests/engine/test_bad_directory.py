@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 
 import diskstream
-from diskstream import DiskstreamError, NetworkFilesystemError, NewerFormatError, NotAStoreError, StorageError
+from diskstream import (
+    ArgumentError,
+    DiskstreamError,
+    NetworkFilesystemError,
+    NewerFormatError,
+    NotAStoreError,
+    StorageError,
+)
 from diskstream.engine import directory
 from tests.engine.sample import files_of
 
@@ -87,6 +94,18 @@ def test_a_store_that_was_never_finished_is_made_again(tmp_path: Path) -> None:
 def test_a_path_that_cannot_be_is_refused_in_our_words(tmp_path: Path, path: str, read_only: bool) -> None:
     with pytest.raises(DiskstreamError):
         diskstream.open(tmp_path / path, read_only=read_only)
+
+
+def test_a_relative_path_in_a_removed_directory_is_refused_in_our_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a service whose folder a deployment replaced: it ended in a FileNotFoundError that named no path."""
+    (tmp_path / "replaced").mkdir()
+    monkeypatch.chdir(tmp_path / "replaced")
+    (tmp_path / "replaced").rmdir()
+    with pytest.raises(ArgumentError, match=r"relative, and the working directory was removed.*for 'data'"):
+        diskstream.open("data")
+    diskstream.open(tmp_path / "data").close()
 
 
 def test_a_relative_path_means_the_directory_it_meant_when_the_store_was_opened(
