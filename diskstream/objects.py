@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from diskstream.engine import forking
+from diskstream.engine.threads import begun
 from diskstream.errors import LostObjectError, RemoteError
 from diskstream.object_address import Address, file_systems
 from diskstream.object_on_disk import HALF, Source, make_folders, put_file
@@ -170,7 +171,7 @@ class Place:
         thread = threading.Thread(target=work, name="diskstream-object", daemon=True)
         forking.begin(thread)
         try:
-            thread.start()
+            begun(thread)
             thread.join(_CALL_S)
         finally:
             forking.end(thread)

@@ -11,6 +11,7 @@ from diskstream.engine.cold_moving import BeingMovedError
 from diskstream.engine.flags import Flag
 from diskstream.engine.keeper import joined
 from diskstream.engine.log import StreamLog, StreamMoved
+from diskstream.engine.threads import begun
 from diskstream.errors import ClosedError, DiskstreamError
 from diskstream.membership import now_ms
 from diskstream.moving_out import move
@@ -64,7 +65,7 @@ class Retainer:
             name = "diskstream-cold" if moves else "diskstream-retention"
             thread = threading.Thread(target=self._attend, args=(moves,), name=name, daemon=True)
             with contextlib.suppress(RuntimeError):  # there are too many: the next look begins it
-                thread.start()
+                begun(thread)
                 self._threads[moves] = thread
 
     def stop(self) -> None:

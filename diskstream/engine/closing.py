@@ -12,6 +12,7 @@ from diskstream.engine import frontier
 from diskstream.engine.looks import is_there
 from diskstream.engine.making_way import wanting
 from diskstream.engine.page import APPEND, FLAG_MOVED, MAINTENANCE, POISONED
+from diskstream.engine.threads import begun
 from diskstream.engine.whereabouts import StreamMoved, gone_by_hand
 from diskstream.errors import DiskstreamError, PoisonedError, StorageError
 
@@ -124,7 +125,7 @@ def close_beside(log: "StreamLog") -> None:
 
     if not sys.is_finalizing():
         with contextlib.suppress(RuntimeError):  # there are too many threads
-            threading.Thread(target=close, name="diskstream-leaving").start()
+            begun(threading.Thread(target=close, name="diskstream-leaving"))
 
 
 def leave(log: "StreamLog", move: Callable[[], Path], *, flush: bool) -> None:

@@ -9,6 +9,7 @@ from diskstream.engine.flags import Flag
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.page import FLAG_CHECK
 from diskstream.engine.process_end import expect
+from diskstream.engine.threads import begun
 
 __all__ = ["Keeper", "joined", "wait_for_last"]
 
@@ -73,7 +74,7 @@ class Keeper:
             return
         try:
             for thread in self._threads:
-                thread.start()
+                begun(thread)
             self._has_begun = True
             expect()
         except BaseException:
@@ -120,7 +121,7 @@ class Keeper:
 
         thread = threading.Thread(target=end, name="diskstream-leaving", daemon=True)
         try:
-            thread.start()
+            begun(thread)
         except RuntimeError:  # there are too many threads
             end()
         else:

@@ -385,3 +385,43 @@ def test_a_stream_that_nobody_looks_after_takes_nothing_and_is_tried_again(
         names = {thread.name for thread in threading.enumerate()}
         assert {"diskstream-flush", "diskstream-keeper"} <= names
         assert [entry["n"] for entry in store.stream("x").range()] == [b"2"]
+
+
+@pytest.mark.parametrize("stumble", [KeyError("<Thread>"), RuntimeError("release unlocked lock")], ids=repr)
+@pytest.mark.parametrize("raised", [TimeoutError, KeyboardInterrupt])
+def test_a_signal_as_a_thread_begins_is_heard_as_what_its_handler_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stumble: Exception, raised: type[BaseException]
+) -> None:
+    """`Thread.start` raises such errors behind it: Ctrl-C was told as a system without more threads."""
+    whole = threading.Thread.start
+
+    def start(thread: threading.Thread) -> None:
+        whole(thread)
+        stumble.__context__ = raised()
+        raise stumble
+
+    with diskstream.open(tmp_path / "s", fsync="everysec") as store:
+        monkeypatch.setattr(threading.Thread, "start", start)
+        with pytest.raises(raised):
+            store.stream("x").add({"n": "1"})
+        monkeypatch.undo()
+        store.stream("x").add({"n": "2"})
+        assert [entry["n"] for entry in store.stream("x").range()] == [b"2"]
+
+
+def test_that_there_are_too_many_threads_is_told_to_who_handles_another_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That error is no signal's, though this one comes in its context."""
+
+    def start(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with diskstream.open(tmp_path / "s") as store:
+        monkeypatch.setattr(threading.Thread, "start", start)
+        try:
+            int("nothing")
+        except ValueError:
+            with pytest.raises(StorageError, match=r"could not start a thread for .*new thread"):
+                store.stream("x").add({"n": "1"})
+        monkeypatch.undo()
