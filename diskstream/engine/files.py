@@ -276,17 +276,19 @@ class Files:
 
     def open_ctl(self, path: Path) -> tuple[int, Ctl]:
         """Opens (or makes) a control page: descriptor and mapping. It outlives no restart, so nothing is synced."""
-        with wrapped(path, "open"):
-            fd = open_regular(path, os.O_RDWR | os.O_CREAT)
-            try:
+        fd = -1
+        try:
+            with wrapped(path, "open"):
+                fd = open_regular(path, os.O_RDWR | os.O_CREAT)
                 if os.fstat(fd).st_size < CTL_BYTES:
                     # Blocks, not a hole: a store into a hole of a full disk would end in SIGBUS. And nothing is
                     # written: whoever came at the same time may have made the page since, and uses it.
                     os.posix_fallocate(fd, 0, CTL_BYTES)
                 return fd, Ctl(fd, str(path))
-            except BaseException:
+        except BaseException:  # also of a signal handler, as the block above is left
+            if fd >= 0:
                 os.close(fd)
-                raise
+            raise
 
 
 def name_anew(files: Files, path: Path) -> None:

@@ -6,6 +6,7 @@ itself comes back as a reason, is dealt with here, and the append is tried again
 
 import contextlib
 import errno
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -62,6 +63,7 @@ class StreamLog:
 
     fault = torn.KeptFault()
     _lets_go = has_let_go = False  # it ends; nothing is open any more
+    _opened: opening.Opened | None = None  # while it is opened
 
     def __init__(
         self,
@@ -90,13 +92,14 @@ class StreamLog:
             self._whereabouts = Whereabouts(directory, is_reader=read_only)
             undo.callback(self._whereabouts.close)
             with self._whereabouts.asked():
-                opened = opening.open_log(directory, files, options, read_only=read_only, made=made)
+                # Held at once by what `__del__` looks at: an interrupt may come before anything else has it.
+                opened = self._opened = opening.open_log(directory, files, options, read_only=read_only, made=made)
             undo.callback(opened.page.close)
             undo.callback(opened.file.close)
             self.page, self.native, self.opened_alone = opened.page, opened.native, opened.was_alone
             self.report, self.fault = opened.report, opened.fault
             self._logs: dict[int, LogFileLike] = {self.native.tail[0]: opened.file}
-            self.ctl = self.page.ctl
+            self.ctl, self._opened = self.page.ctl, None
             # Adds an entry as plainly as most are; None once this is closed. Who keeps it keeps no closed log by it.
             self.direct: list[Callable[..., EntryID] | None] = [self.native.add]
             ours = weakref.ref(self)  # a strong one would be a cycle through native memory
@@ -376,6 +379,11 @@ class StreamLog:
                 self.close()
             if not self.has_let_go:  # a garbage collection came to it in a thread that has the append lock
                 closing.close_beside(self)
+        elif not self.has_let_go and not sys.is_finalizing():
+            # A signal handler raised before anybody had it: what it holds by number alone goes by nothing else.
+            held = self._opened or self
+            if hasattr(held, "page"):
+                held.page.close()
 
     _close_cleanly = closing.mark_clean
 

@@ -110,7 +110,11 @@ class Page:
         while True:
             before = FORKS.count
             fd, ctl = files.open_ctl(path)
-            locks = Locks(fd, before)
+            try:
+                locks = Locks(fd, before)
+            except BaseException:  # of a signal handler
+                os.close(fd)
+                raise
             try:
                 with wrapped(path, "lock"):
                     alone = locks.is_alone()

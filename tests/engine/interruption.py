@@ -233,13 +233,12 @@ def _is_right(found: Contents, possible: list[Contents]) -> bool:
 
 
 def open_below(path: Path) -> list[str]:
-    """Files of a store that this process has open, by what they are called; its pages, which stay mapped, left out."""
+    """Files of a store that this process has open, by what they are called."""
     found = []
     for number in os.listdir("/proc/self/fd"):  # names, of which one is gone by then
         with contextlib.suppress(FileNotFoundError):
             found.append(os.readlink(f"/proc/self/fd/{number}"))  # noqa: PTH115  # of a file that may be removed
-    below = [name.removesuffix(" (deleted)") for name in found if name.startswith(f"{path}/")]
-    return sorted(name for name in below if Path(name).name != "ctl")
+    return sorted(name.removesuffix(" (deleted)") for name in found if name.startswith(f"{path}/"))
 
 
 def interrupt_everywhere(name: str) -> None:

@@ -5,6 +5,7 @@ import errno
 import gc
 import itertools
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,7 +14,8 @@ import pytest
 import diskstream
 from diskstream import ClosedError, PoisonedError, StorageError, Store
 from diskstream.engine import descriptors, verify
-from diskstream.engine.files import open_regular, wrapped
+from diskstream.engine.files import Files, open_regular, wrapped
+from diskstream.engine.log import StreamLog
 from diskstream.engine.page import APPEND
 from tests.engine.interruption import Interruption, open_below
 from tests.engine.sample import SMALL
@@ -185,3 +187,26 @@ def test_an_interrupt_at_any_moment_of_an_opening_leaves_nothing_open(tmp_path: 
         if interruption.left > 0:
             break
     assert nth > 2
+
+
+def test_an_interrupted_opening_of_a_stream_keeps_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its page has a number alone, and a lock by it: whoever's alarms raised in openings ran out of descriptors."""
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)  # a few come as something is freed, and are printed
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        store.stream("x").add({"n": "1"})
+        beside, before = log_of(store).directory, open_below(tmp_path)
+        for nth in itertools.count(1):
+            interruption, log = Interruption(nth), None
+            with contextlib.suppress(KeyboardInterrupt):
+                interruption.begin()
+                try:
+                    log = StreamLog(beside, Files(), store.options, read_only=False)
+                finally:
+                    interruption.end()
+            interruption.end()  # which may have been interrupted itself
+            if log is not None:
+                log.abandon()
+            assert open_below(tmp_path) == before, interruption.place
+            if interruption.left > 0:
+                break
+        assert nth > 50
