@@ -9,6 +9,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
+from diskstream.engine.threads import begun
+
 __all__ = ["SLICE_S", "WaitThread", "Waiter", "tell_all"]
 
 # So often a thread sees whether anybody is still there to hear of what comes: a program that ends waits for it. As long
@@ -106,12 +108,14 @@ class _OfProcess(Generic[_W]):
         lock: of the others.
         coming: who has come since the thread looked.
         watcher: what the thread does; None where there is none.
+        thread: the one that was begun last.
     """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.coming: list[_W] = []
         self.watcher: Watcher[_W] | None = None
+        self.thread: threading.Thread | None = None
 
 
 class WaitThread(Generic[_W]):
@@ -144,10 +148,11 @@ class WaitThread(Generic[_W]):
         """Has the thread wait for it."""
         here = self.here
         with here.lock:
-            if here.watcher is None:
-                watcher = self._begin()
-                threading.Thread(target=self._run, args=(here, watcher), name=self._name).start()
-                here.watcher = watcher
+            # A thread that a signal kept from beginning, or that there was no room for, is not there.
+            if here.watcher is None or here.thread is None or not here.thread.is_alive():
+                here.watcher = self._begin()
+                here.thread = threading.Thread(target=self._run, args=(here, here.watcher), name=self._name)
+                begun(here.thread)
             here.coming.append(waiter)
             here.watcher.interrupt()
 
@@ -163,7 +168,8 @@ class WaitThread(Generic[_W]):
                 with here.lock:
                     coming, here.coming = here.coming, []
                     if not coming and watcher.is_idle:
-                        here.watcher = None
+                        if here.watcher is watcher:
+                            here.watcher = None
                         return
 
     def interrupt(self) -> None:

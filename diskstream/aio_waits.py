@@ -11,6 +11,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from diskstream.engine.threads import begun
+
 __all__ = ["waited"]
 
 _T = TypeVar("_T")
@@ -38,5 +40,5 @@ async def waited(call: Callable[[], _T]) -> _T:
         else:
             tell(answer.set_result, found)
 
-    threading.Thread(target=run, name="diskstream waiting").start()
+    begun(threading.Thread(target=run, name="diskstream waiting"))
     return await answer

@@ -67,3 +67,31 @@ def test_of_two_that_come_first_in_a_forked_child_both_are_waited_for(monkeypatc
             _Telling.ends.set()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError("can't start new thread")])
+def test_a_thread_that_did_not_begin_is_begun_for_the_next_one(
+    monkeypatch: pytest.MonkeyPatch, error: type[BaseException] | BaseException
+) -> None:
+    """Who came after it waited for ever, where it was taken for one that runs."""
+
+    async def main() -> None:
+        waits: WaitThread[Waiter] = WaitThread("of the test", _Telling)
+
+        def fail(_thread: threading.Thread) -> None:
+            raise error
+
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", fail)
+            with pytest.raises(type(error) if isinstance(error, BaseException) else error):
+                waits.hand_over(Waiter())
+        waiter = Waiter()
+        _Telling.begins.set()
+        _Telling.ends.clear()
+        try:
+            waits.hand_over(waiter)
+            await asyncio.wait_for(waiter.answer, PATIENCE_S)
+        finally:
+            _Telling.ends.set()
+
+    asyncio.run(main())
