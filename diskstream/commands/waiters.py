@@ -217,12 +217,21 @@ class Waiters(Generic[_C]):
         return math.inf
 
     def serve_due(self, now: float) -> None:
-        """Ends the waits whose time is up, and looks at what has ripened."""
+        """Ends the waits whose time is up, and looks at what has ripened: for the first of those who wait alike."""
+        empty_handed: set[Hashable] = set()
         while self.next_due() <= now:
             waiter = heapq.heappop(self._due)[2]
             waiter.due = math.inf
-            until = waiter.waiting.until
+            until, kin = waiter.waiting.until, waiter.waiting.kin
             if until is not None and until <= now:
                 self.end(waiter.connection, waiter.waiting.otherwise)
-            elif self._look(waiter, now):
-                self.serve(list(waiter.places()), now)  # what was kept for somebody who is gone may be more than one
+                continue
+            first = next(iter(self._kin.get(kin, {waiter: None})))
+            if kin in empty_handed or first is not waiter:
+                self._schedule(waiter, now)
+            if kin in empty_handed:
+                continue
+            if self._look(first, now):
+                self.serve(list(first.places()), now)  # what was kept for somebody who is gone may be more than one
+            elif kin is not None:
+                empty_handed.add(kin)

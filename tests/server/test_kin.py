@@ -7,6 +7,7 @@ here went meanwhile, the others were not looked at before the next entry came.
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -100,6 +101,42 @@ def test_who_comes_does_not_go_before_who_waits_alike(entries: int) -> None:
             left += [b"an entry"] * entries
             waiters.serve_new(second.waiter, 0.0)
     assert finished == [first, second][:entries]
+
+
+def test_what_has_ripened_is_for_the_first_who_waits_whoever_is_due() -> None:
+    """Who had looked last was due first, and was given what others had waited for longer."""
+    finished: list[Connection] = []
+    waiters: Waiters[Connection] = Waiters(lambda connection, _reply: finished.append(connection))
+    left: list[Reply] = []
+    ripens = {"first": 0.002, "second": 0.001}
+
+    def look() -> Reply | None:
+        return left.pop() if left else None
+
+    connections = {name: _connection() for name in ripens}
+    for name, connection in connections.items():
+        waiting = Waiting(0, (KEY[1],), None, look, partial(ripens.__getitem__, name), kin="claiming")
+        waiters.add(connection, waiting, now=0.0)
+    left.append(b"an entry")
+    ripens |= {"first": 9.0, "second": 9.0}
+    waiters.serve_due(0.001)
+    assert finished == [connections["first"]]
+    left.append(b"another one")
+    waiters.serve_due(9.0)
+    assert finished == [connections["first"], connections["second"]], "it is due no more"
+
+
+def test_where_nothing_has_ripened_one_of_those_who_wait_alike_looks() -> None:
+    """Hundreds may claim by one age, and all of them are due at one moment."""
+    looks: list[int] = []
+    waiters: Waiters[Connection] = Waiters(lambda _connection, _reply: None)
+    for _ in range(5):
+        waiting = Waiting(0, (KEY[1],), None, lambda: looks.append(1), lambda: 0.001, kin="claiming")
+        waiters.add(_connection(), waiting, now=0.0)
+    waiters.serve_due(0.001)
+    assert len(looks) == 1
+    waiters.serve_due(0.002)
+    assert len(looks) == 2, "they are due again"
 
 
 def test_those_who_wait_for_the_same_lists_wait_alike(tmp_path: Path) -> None:
