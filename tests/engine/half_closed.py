@@ -54,6 +54,7 @@ def let_go_everywhere(end: str) -> None:
             if place is None:
                 break
             moments += 1
+            say("at", nth)
             # Every moment at first, then further and further apart, as `interrupt_everywhere`.
             nth += 1 + nth // 40
     say("moments", moments)

@@ -273,6 +273,7 @@ def interrupt_everywhere(name: str) -> None:
             if place is None:
                 break
             moments += 1
+            say("at", nth)  # who hears nothing for long takes it for stuck
             # Every moment at first, then further and further apart: long works repeat themselves.
             nth += 1 + nth // 40
     say("moments", moments)
