@@ -283,12 +283,12 @@ def interrupt_as_another_gives_way() -> None:
     """Adds to a stream for which another is closed, interrupted a moment later each time; how often, and how often that
     was not heard, it says."""
     sys.unraisablehook = lambda _: None
-    moments = lost = 0
+    nth, moments, lost = 1, 0, 0
     with fast_directory() as directory, diskstream.open(directory / "s", **_OPTIONS, max_open_streams=1) as store:
         while True:
             for name in ("y", "x"):
                 store.stream(name).add({"n": "before"})
-            interruption = Interruption(moments + 1)
+            interruption = Interruption(nth)
             try:
                 interruption.begin()
                 try:
@@ -301,4 +301,6 @@ def interrupt_as_another_gives_way() -> None:
             except KeyboardInterrupt:
                 pass
             moments += 1
+            # Further and further apart: what was interrupted is recovered, and the longer a log is, the more steps.
+            nth += 1 + nth // 80
     say(moments, lost)
