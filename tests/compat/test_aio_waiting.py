@@ -192,6 +192,49 @@ def test_an_append_is_seen_by_who_only_reads(tmp_path: Path, monkeypatch: pytest
     writer.close()
 
 
+def test_an_append_whose_bell_nobody_heard_is_seen_within_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of one who was killed before he rang it."""
+    monkeypatch.setattr(Bells, "changed", lambda _bells, _waited: [])
+
+    async def use(client: compat.aio.Redis) -> None:
+        [read] = await begun(client, client.xread({"s": "$"}, block=0))
+        await client.xadd("s", {"a": 1}, id="1-1")
+        assert await within_time(read) == [[b"s", [(b"1-1", {b"a": b"1"})]]]
+
+    run(tmp_path, use)
+
+
+def test_nobody_who_waits_looks_in_the_middle_of_a_transaction(tmp_path: Path) -> None:
+    is_alone, has_looked = threading.Event(), threading.Event()
+
+    def noticed(table: Table, caller: Caller, words: list[bytes]) -> Reply | Waiting:
+        found = dispatch(table, caller, words)
+        if isinstance(found, Waiting):
+            again = found.again
+
+            def look() -> Reply | None:
+                if is_alone.is_set():
+                    has_looked.set()
+                return again()
+
+            found.again = look
+        return found
+
+    async def use(client: compat.aio.Redis) -> None:
+        await client.xgroup_create("s", "g", mkstream=True)
+        [read] = await begun(client, client.xreadgroup("g", "c", {"s": ">"}, block=0))
+        with client._link._shared.turns.alone():
+            is_alone.set()  # a look is due each 50 ms
+            assert not await asyncio.to_thread(has_looked.wait, 0.2)
+            is_alone.clear()
+        await client.xadd("s", {"a": 1}, id="1-1")
+        assert await within_time(read) == [[b"s", [(b"1-1", {b"a": b"1"})]]]
+
+    run(tmp_path, use, commands=(noticed, table()))
+
+
 def test_loops_of_two_threads_wait_in_one(tmp_path: Path) -> None:
     local = Compat(tmp_path / "s")
 

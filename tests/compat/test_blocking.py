@@ -173,6 +173,16 @@ def test_a_pipeline_of_a_closed_client_is_refused_as_a_command_is(tmp_path: Path
     asyncio.run(main())
 
 
+def waiting_for_many(keyspace: Keyspace, command: str, keys: list[str]) -> Waiting:
+    """A wait for new entries of these streams, which have a group."""
+    for key in keys:
+        keyspace.stream(0, key.encode()).create_group("g", mkstream=True)
+    words = [*command.split(), "BLOCK", "0", "STREAMS", *keys, *("$>"["GROUP" in command] for _ in keys)]
+    waiting = Ours(keyspace).raw(*(word.encode() for word in words))
+    assert isinstance(waiting, Waiting)
+    return waiting
+
+
 @pytest.mark.parametrize("command", ["XREAD", "XREADGROUP GROUP g c"])
 def test_a_wait_for_more_streams_than_may_be_open_does_not_open_them_in_turn(
     tmp_path: Path, logs_opened: list[Path], monkeypatch: pytest.MonkeyPatch, command: str
@@ -188,11 +198,7 @@ def test_a_wait_for_more_streams_than_may_be_open_does_not_open_them_in_turn(
 
     monkeypatch.setattr(Watch, "wait", note)
     with Keyspace(tmp_path / "data", fsync="always", max_open_streams=4) as keyspace:
-        for key in keys:
-            keyspace.stream(0, key.encode()).create_group("g", mkstream=True)
-        words = [*command.split(), "BLOCK", "0", "STREAMS", *keys, *("$>"["GROUP" in command] for _ in keys)]
-        waiting = Ours(keyspace).raw(*(word.encode() for word in words))
-        assert isinstance(waiting, Waiting)
+        waiting = waiting_for_many(keyspace, command, keys)
         assert wait(keyspace, waiting, nullcontext) is NIL_ARRAY
     assert slices[2] == slices[-1]
 
@@ -213,11 +219,7 @@ def test_an_entry_for_a_wait_for_more_streams_than_may_be_open_opens_its_own_alo
 
     monkeypatch.setattr(Watch, "wait", add_one)
     with Keyspace(tmp_path / "data", fsync="always", max_open_streams=4) as keyspace:
-        for key in keys:
-            keyspace.stream(0, key.encode()).create_group("g", mkstream=True)
-        words = [*command.split(), "BLOCK", "0", "STREAMS", *keys, *("$>"["GROUP" in command] for _ in keys)]
-        waiting = Ours(keyspace).raw(*(word.encode() for word in words))
-        assert isinstance(waiting, Waiting)
+        waiting = waiting_for_many(keyspace, command, keys)
         [[key, [_]]] = wait(keyspace, waiting, nullcontext)
         assert key == b"of many 7"
     assert len(logs_opened) <= slices[-1] + 1
