@@ -143,10 +143,10 @@ class Blocking:
         self._look_at = _after(now)
 
     def _may_end_unrung(self, waiting: Waiting) -> bool:
-        """Whether a look may find what rings no bell: that a group has changed, or anything where one only reads.
+        """Whether a look may find what rings no bell: that a group was set back, or anything where one only reads.
 
         Of more streams than may be open a look would open each, and close others of them. Of those that are closed here
-        a group that goes is noticed at the next entry.
+        a group that is set back is noticed at the next entry.
         """
         is_read_only = bool(self._keyspace.options.get("read_only", False))
         places = ((waiting.database, key) for key in waiting.keys)

@@ -149,6 +149,19 @@ def test_a_group_that_goes_ends_the_waits_in_it_and_no_others(tmp_path: Path) ->
     run(tmp_path, use)
 
 
+def test_a_group_that_is_taken_back_ends_a_wait_in_it(tmp_path: Path) -> None:
+    """That rings no bell."""
+
+    async def use(client: compat.aio.Redis) -> None:
+        await client.xadd("s", {"a": 1}, id="1-1")
+        await client.xgroup_create("s", "g", id="$")
+        [read] = await begun(client, client.xreadgroup("g", "c", {"s": ">"}, block=0))
+        await client.xgroup_setid("s", "g", "0")
+        assert await within_time(read) == [[b"s", [(b"1-1", {b"a": b"1"})]]]
+
+    run(tmp_path, use)
+
+
 def test_each_wait_ends_at_its_own_time(tmp_path: Path) -> None:
     async def use(client: compat.aio.Redis) -> None:
         began = time.monotonic()

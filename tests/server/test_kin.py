@@ -130,8 +130,8 @@ def test_where_nothing_has_ripened_one_of_those_who_wait_alike_looks() -> None:
     """Hundreds may claim by one age, and all of them are due at one moment."""
     looks: list[int] = []
     waiters: Waiters[Connection] = Waiters(lambda _connection, _reply: None)
-    for _ in range(5):
-        waiting = Waiting(0, (KEY[1],), None, lambda: looks.append(1), lambda: 0.001, kin="claiming")
+    for ripens in (9.0, 9.0, 0.001, 0.001, 0.001):
+        waiting = Waiting(0, (KEY[1],), None, lambda: looks.append(1), partial(float, ripens), kin="claiming")
         waiters.add(_connection(), waiting, now=0.0)
     waiters.serve_due(0.001)
     assert len(looks) == 1
