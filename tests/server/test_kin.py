@@ -126,11 +126,12 @@ def test_what_has_ripened_is_for_the_first_who_waits_whoever_is_due() -> None:
     assert finished == [connections["first"], connections["second"]], "it is due no more"
 
 
-def test_where_nothing_has_ripened_one_of_those_who_wait_alike_looks() -> None:
+@pytest.mark.parametrize("times", [(9.0, 0.001), (0.001, 0.001, 0.001)])
+def test_where_nothing_has_ripened_one_of_those_who_wait_alike_looks(times: tuple[float, ...]) -> None:
     """Hundreds may claim by one age, and all of them are due at one moment."""
     looks: list[int] = []
     waiters: Waiters[Connection] = Waiters(lambda _connection, _reply: None)
-    for ripens in (9.0, 9.0, 0.001, 0.001, 0.001):
+    for ripens in times:
         waiting = Waiting(0, (KEY[1],), None, lambda: looks.append(1), partial(float, ripens), kin="claiming")
         waiters.add(_connection(), waiting, now=0.0)
     waiters.serve_due(0.001)
