@@ -87,8 +87,10 @@ def test_who_follows_rests_between_the_trims_that_are_refused(
     asked: list[Any] = []
 
     def noted(*given: Any, **more: Any) -> Any:
-        asked.append(more["upto"])
-        return trim_source(*given, **more)
+        try:
+            return trim_source(*given, **more)
+        finally:  # not before: writes are taken again below as soon as this one is known to be refused
+            asked.append(more["upto"])
 
     monkeypatch.setattr("diskstream.archiving.stream_copy.trim_source", noted)
     monkeypatch.setattr(outages, "rest_s", lambda _times: 1000.0)
