@@ -62,7 +62,7 @@ class _Replay:
         if deliveries != before + 1:
             yield f"{told} is delivery {deliveries}, after {before}"
         some = self.group.given.get(number, [])
-        noted = any(each.op.role == consumer and each.deliveries == before for each in some)
+        noted = any(each.op.role == consumer and each.deliveries in (before, None) for each in some)
         if not noted and consumer not in self._cut:
             yield f"{told} to {consumer}, who was never given it"
         self.given.add((number, consumer, deliveries))
@@ -77,8 +77,10 @@ def audit_faults(group: GroupRecord, rows: Sequence[Sequence[Any]]) -> Iterator[
         if name == group.name:
             yield from replay.take(action, consumer, entry_id, deliveries, before)
     surveyed = group.record.surveyed
+    told = replay.given | {(number, consumer, None) for number, consumer, _ in replay.given}
     for number, each in ((number, each) for number, some in group.given.items() for each in some):
-        if each.op.begin < surveyed and (number, each.op.role, each.deliveries + 1) not in replay.given:
+        deliveries = None if each.deliveries is None else each.deliveries + 1
+        if each.op.begin < surveyed and (number, each.op.role, deliveries) not in told:
             yield f"{replay.where} does not know of {each.op}"
     for number in group.ended:
         if group.over_at(number) < surveyed and number not in replay.acknowledged:

@@ -17,7 +17,7 @@ class _Given:
 
     op: Op
     end: int
-    deliveries: int  # before
+    deliveries: int | None  # before, where a reply said it
 
 
 @dataclass
@@ -113,7 +113,7 @@ def _delivery_faults(group: GroupRecord, number: int, given: Sequence[_Given]) -
         before = sum(1 for other in given if other.end < op.begin)
         maybe = sum(1 for other in given if other is not each and other.op.begin < each.end)
         unknown = bisect_left(group.cut, each.end, key=lambda cut: cut.begin)
-        if not before <= each.deliveries <= maybe + unknown:
+        if each.deliveries is not None and not before <= each.deliveries <= maybe + unknown:
             yield f"{told} was delivered {each.deliveries} times before, it says; {before} to {maybe + unknown}: {op}"
         if op.word == "backlog":
             yield from _owner_faults(group, number, each, given)

@@ -9,7 +9,7 @@ from tests.crowd.check_audit import audit_faults
 from tests.crowd.check_entries import backup_faults, entry_faults, read_faults
 from tests.crowd.check_groups import GroupRecord, group_backup_faults, group_faults
 from tests.crowd.check_waits import hung_faults, longest_wait_ms, stops_of, wait_faults
-from tests.crowd.journal import Op, ids_of
+from tests.crowd.journal import SERVED, Op, ids_of
 from tests.crowd.record import DELIVERIES, READS, Record
 from tests.crowd.scene import GROUPS
 
@@ -29,9 +29,18 @@ _WORK = {
     "make": "other streams made",
     "rename": "other streams renamed",
     "remove": "other streams removed",
+    SERVED: "lives of clients of a server",
 }
 _SIGNALS = {"kill": "SIGKILL", "end": "SIGTERM", "stop": "SIGSTOP", "interrupt": "SIGINT"}
-_CROWD = {"p": "producer", "q": "producer", "c": "consumer", "w": "consumer", "r": "reader", "f": "reader"}
+_CROWD = {
+    "p": "producer",
+    "q": "producer",
+    "c": "consumer",
+    "w": "consumer",
+    "r": "reader",
+    "f": "reader",
+    "s": "server",
+}
 
 
 @dataclass

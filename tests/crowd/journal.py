@@ -16,9 +16,11 @@ from typing import Any
 
 from diskstream import EntryID
 
-__all__ = ["NEVER", "Journal", "Op", "as_number", "ids_of", "packed", "read_journals", "shown"]
+__all__ = ["NEVER", "SERVED", "Journal", "Op", "as_number", "ids_of", "packed", "read_journals", "shown"]
 
 NEVER = 1 << 62
+# The first note of who speaks to a server: what is cut off may yet be done there, whatever its client does by then.
+SERVED = "served"
 _SEQ_BITS = 64
 _SEQ_MASK = (1 << _SEQ_BITS) - 1
 
@@ -88,7 +90,7 @@ def read_journal(path: Path) -> list[Op]:
     ops: list[Op] = []
     for line in _lines(path):
         if line[0] == "b":
-            if ops and ops[-1].cut:
+            if ops and ops[-1].cut and not _is_served(ops):
                 ops[-1].latest = line[1]
             ops.append(Op(role, int(life), line[1], line[2], line[3]))
         else:
@@ -97,13 +99,17 @@ def read_journal(path: Path) -> list[Op]:
     return ops
 
 
+def _is_served(ops: list[Op]) -> bool:
+    return ops[0].word == SERVED
+
+
 def read_journals(folder: Path) -> list[Op]:
     """All that everybody noted, in the order in which it began. A life that was cut off did nothing after its end."""
     lives = {path.name: read_journal(path) for path in sorted(folder.iterdir())}
     for op in lives.get("supervisor.0", []):
         if op.word == "dead":
             ended = lives.get(f"{op.about['role']}.{op.about['life']}")
-            if ended and ended[-1].cut:
+            if ended and ended[-1].cut and not _is_served(ended):
                 ended[-1].latest = op.begin
     return sorted((op for ops in lives.values() for op in ops), key=lambda op: op.begin)
 

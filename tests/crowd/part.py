@@ -11,21 +11,27 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import cast
 
 import diskstream
 from diskstream import Entry, Group, Store, Stream
-from tests.crowd.journal import Journal, Op, packed, read_journal
+from tests.crowd.journal import SERVED, Journal, Op, packed, read_journal
 from tests.crowd.scene import Scene, row_of
+from tests.crowd.served import Given, Line, ServedStream, ServerAwayError
 
-__all__ = ["FOLDERS", "Part", "live"]
+__all__ = ["FOLDERS", "SOCKETS", "Part", "live"]
 
-FOLDERS = STORE, JOURNALS, BACKUPS, COLD = "store", "journals", "backups", "cold"
+FOLDERS = STORE, JOURNALS, BACKUPS, COLD, SOCKETS = "store", "journals", "backups", "cold", "sockets"
 _PR_SET_PDEATHSIG = 1
 
 
 @dataclass
 class Part:
-    """One life of a role."""
+    """One life of a role.
+
+    Attributes:
+        line: to the servers, for who speaks to one; None for who opens the store itself.
+    """
 
     scene: Scene
     root: Path
@@ -34,11 +40,13 @@ class Part:
     store: Store
     journal: Journal
     chance: random.Random
+    line: Line | None = None
 
     @property
     def stream(self) -> Stream:
-        """The stream that its role is about."""
-        return self.store.stream("quiet" if self.name[0] in "qwf" else "x")
+        """The stream that its role is about, or what is like it as far as roles go."""
+        name = "quiet" if self.name[0] in "qwf" else "x"
+        return self.store.stream(name) if self.line is None else cast(Stream, ServedStream(self.line, name))
 
     @property
     def path(self) -> Path:
@@ -66,7 +74,7 @@ class Part:
             if path.exists():
                 yield from reversed(read_journal(path))
 
-    def noted(self, entries: Iterable[Entry]) -> dict[str, str]:
+    def noted(self, entries: Iterable[Entry | Given]) -> dict[str, str]:
         """Entries for the journal, after a look whether each is what its producer made it.
 
         Raises:
@@ -99,7 +107,10 @@ def _go_on(step: Callable[[], None], leaving: _Leaving) -> None:
         try:
             while not leaving.is_told:
                 step()
-        except KeyboardInterrupt:  # what was under way has an end that nobody knows; the store goes on
+        except (
+            KeyboardInterrupt,
+            ServerAwayError,
+        ):  # what was under way has an end that nobody knows; the store goes on
             continue
 
 
@@ -122,6 +133,9 @@ def live(work: Callable[[Part], Callable[[], None]], scene: Scene, root: Path, n
         options = scene.options(chance)
         with diskstream.open(root / STORE, **options) as store:
             part = Part(scene, root, name, life, store, journal, chance)
+            if scene.is_served(name, life):
+                part.line = Line(root / SOCKETS, chance)
+                journal.note(SERVED)
             _go_on(work(part), leaving)
         code = 0
     except (SystemExit, KeyboardInterrupt):

@@ -32,7 +32,7 @@ class _Producer:
 
     def add_many(self) -> None:
         keys = [self.key() for _ in range(self.part.chance.choice(_BATCHES))]
-        with self.part.journal.op("add", keys=" ".join(keys)) as done:
+        with self.part.journal.op("add" if self.part.line is None else "pipe", keys=" ".join(keys)) as done:
             done["ids"] = packed(self.part.stream.add_many([row_of(key) for key in keys]))
 
     def send(self) -> None:

@@ -98,14 +98,15 @@ class Record:
     def _appends(self) -> dict[str, Added]:
         added: dict[str, Added] = {}
         for op in self.ops:
-            if op.word not in ("add", "send"):
+            if op.word not in ("add", "send", "pipe"):
                 continue
             keys = op.about["keys"].split()
+            size = len(keys) if op.word == "add" else 1  # of a pipeline each is an append of its own
             for place, key in enumerate(keys):
                 end = NEVER if op.end is None else op.end
                 known = added.get(key)
                 if known is None:
-                    added[key] = Added(op.begin, end, op.latest, len(keys), place)
+                    added[key] = Added(op.begin, end, op.latest, size, place)
                 else:  # a message that was sent again
                     known.end = min(known.end, end)
                     known.latest = max(known.latest, op.latest) if known.end == NEVER else known.end

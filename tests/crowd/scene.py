@@ -30,6 +30,7 @@ class Scene:
         pause_s: what a producer waits between two operations, and a consumer that was given nothing, at most.
         event_s: what the supervisor waits between two kills, at most.
         stop_s: how long a process is stopped, at most.
+        servers: so many serve the store; about half of all lives speak to one then.
         beside: how many crowds are at work on this machine.
     """
 
@@ -50,6 +51,7 @@ class Scene:
     pause_s: float
     event_s: float
     stop_s: float
+    servers: int = 0
     beside: int = 1
 
     def options(self, chance: random.Random) -> dict[str, Any]:
@@ -64,10 +66,16 @@ class Scene:
             "retention_interval_ms": 100 if self.rule else 0,
         }
 
+    def is_served(self, role: str, life: int) -> bool:
+        """Whether a life speaks to a server, and opens no stream itself."""
+        chance = random.Random(f"served {self.seed} {self.policy} {role} {life}")
+        return self.servers > 0 and role[0] in "pcrqwf" and role[1:].isdigit() and chance.random() < 0.5
+
     def roles(self) -> list[str]:
         """The names of all who take part; the first letter says what each does."""
         names = [f"p{n}" for n in range(self.producers)] + [f"c{n}" for n in range(self.consumers)]
         names += [f"r{n}" for n in range(self.readers)] + ["q0", "w0", "w1", "f0"]
+        names += [f"s{n}" for n in range(self.servers)]
         names += ["sealer", "backup", "verifier", "namer"]
         return names + (["trimmer"] if self.removal != "none" else []) + (["mover"] if self.cold else [])
 
@@ -98,6 +106,7 @@ def draw(seed: int, policy: str, seconds: float, *, small: bool, beside: int = 1
         pause_s=0.01 if small else 0.08 * max(_SLOWER * beside if beside > 1 else 1, seconds / _FAST_S),
         event_s=0.2 if small else 0.5 * beside,
         stop_s=0.4 if small else 4.0,
+        servers=chance.choice((0, 1, 2)),
         beside=beside,
     )
 

@@ -17,13 +17,14 @@ from tests.crowd.looking import follow, look
 from tests.crowd.part import JOURNALS, Part, live
 from tests.crowd.producing import produce, produce_quietly
 from tests.crowd.scene import Scene
+from tests.crowd.serving import serve
 from tests.engine.children import say
 
 __all__ = ["PATIENCE_S", "supervise"]
 
 # Who was told to end, or is at work on one operation, for so long hangs.
 PATIENCE_S = 30.0
-_LETTERS = {"p": produce, "c": consume, "r": look, "q": produce_quietly, "w": wait_in_group, "f": follow}
+_LETTERS = {"p": produce, "c": consume, "r": look, "q": produce_quietly, "w": wait_in_group, "f": follow, "s": serve}
 _NAMES = {"trimmer": trim, "sealer": seal, "mover": move, "backup": back_up, "verifier": verify, "namer": shuffle_names}
 _SIGNALS = {"kill": signal.SIGKILL, "end": signal.SIGTERM, "stop": signal.SIGSTOP, "interrupt": signal.SIGINT}
 _BAG = ("kill",) * 8 + ("end",) * 4 + ("stop",) * 4 + ("interrupt",) * 3

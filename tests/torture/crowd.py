@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.crowd.checker import Verdict, check
 from tests.crowd.journal import read_journals
-from tests.crowd.part import JOURNALS
+from tests.crowd.part import JOURNALS, SOCKETS
 from tests.crowd.play import played
 from tests.crowd.scene import POLICIES, Scene, draw
 from tests.torture.model import Budget, Report
@@ -78,7 +78,7 @@ def _round(scene: Scene) -> tuple[Scene, Verdict]:
         if verdict.faults:
             # Who is killed at which moment is by chance even with the same seed: what was noted tells what happened.
             kept = Path(tempfile.mkdtemp(prefix="diskstream-crowd-"))
-            shutil.copytree(root, kept, dirs_exist_ok=True)
+            shutil.copytree(root, kept, ignore=shutil.ignore_patterns(SOCKETS), dirs_exist_ok=True)
             verdict.faults = [f"{fault}\n    in {kept}, of {scene.told()}" for fault in verdict.faults]
     return scene, verdict
 

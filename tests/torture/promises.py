@@ -79,13 +79,15 @@ PROMISES: tuple[Promise, ...] = (
         ("resources",),
     ),
     Promise(
-        "Any number of processes may work on one store, and any of them be killed, stopped or interrupted at any "
-        "moment, under every policy: what an append returned is there once, whole, in the order in which appends "
-        "followed each other; an append that was cut off is there whole, once, or not at all; a message that is sent "
-        "again after it is there once. What is gone, somebody removed.",
+        "Any number of processes may work on one store, by themselves or as clients of servers, and any of them be "
+        "killed, stopped or interrupted at any moment, servers too, under every policy: what an append returned is "
+        "there once, whole, in the order in which appends followed each other; an append that was cut off is there "
+        "whole, once, or not at all; a message that is sent again after it is there once. What is gone, somebody "
+        "removed.",
         (
             "tests/torture/test_torture.py::test_a_short_form_of_each_part_finds_nothing",
             "tests/crowd/test_planted.py",
+            "tests/crowd/test_served.py",
             "tests/processes/test_processes.py",
             "tests/engine/test_interrupt.py::test_ctrl_c_at_any_moment_leaves_the_store_usable",
             "tests/engine/test_roll_cut_short.py",
