@@ -217,10 +217,10 @@ def check_makeable(path: Path) -> None:
     check_filesystem(nearest)
     if nearest == path:
         foreign = [each.name for each in children(path) if each.name not in _OURS and not each.name.endswith(".tmp")]
-        if foreign:
-            raise NotAStoreError(str(path), f"it holds something else ({min(foreign)}); choose an empty directory")
-        # Streams are made after it: whoever makes this store meanwhile has it by now.
-        if _has_streams(path) and not is_there(path / "store.json"):
+        # Whatever a store has is made after it: whoever makes this one meanwhile has it by now.
+        if (foreign or _has_streams(path)) and not is_there(path / "store.json"):
+            if foreign:
+                raise NotAStoreError(str(path), f"it holds something else ({min(foreign)}); choose an empty directory")
             raise NotAStoreError(str(path), "it has streams, and its store.json is missing", _REPAIR)
 
 

@@ -29,7 +29,7 @@ _WORK = {
     "make": "other streams made",
     "rename": "other streams renamed",
     "remove": "other streams removed",
-    SERVED: "lives of clients of a server",
+    SERVED: "lives of clients of a server, or of asyncio",
 }
 _SIGNALS = {"kill": "SIGKILL", "end": "SIGTERM", "stop": "SIGSTOP", "interrupt": "SIGINT"}
 _CROWD = {

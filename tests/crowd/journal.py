@@ -19,7 +19,7 @@ from diskstream import EntryID
 __all__ = ["NEVER", "SERVED", "Journal", "Op", "as_number", "ids_of", "packed", "read_journals", "shown"]
 
 NEVER = 1 << 62
-# The first note of who speaks to a server: what is cut off may yet be done there, whatever its client does by then.
+# The first note of whose commands somebody else carries out, a server or a thread: what is cut off may yet be done.
 SERVED = "served"
 _SEQ_BITS = 64
 _SEQ_MASK = (1 << _SEQ_BITS) - 1

@@ -8,16 +8,18 @@ import select
 import signal
 import traceback
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import cast
+from typing import Any, cast
 
 import diskstream
 from diskstream import Entry, Group, Store, Stream
+from tests.crowd.embedded import AioLine, CompatLine
 from tests.crowd.journal import SERVED, Journal, Op, packed, read_journal
 from tests.crowd.scene import Scene, row_of
-from tests.crowd.served import Given, Line, ServedStream, ServerAwayError
+from tests.crowd.served import Asked, Given, Line, ServedStream, ServerAwayError
 
 __all__ = ["FOLDERS", "SOCKETS", "Part", "live"]
 
@@ -30,7 +32,7 @@ class Part:
     """One life of a role.
 
     Attributes:
-        line: to the servers, for who speaks to one; None for who opens the store itself.
+        line: answers the commands of who uses a Redis client; None for who uses the store's own methods.
     """
 
     scene: Scene
@@ -40,7 +42,7 @@ class Part:
     store: Store
     journal: Journal
     chance: random.Random
-    line: Line | None = None
+    line: Asked | None = None
 
     @property
     def stream(self) -> Stream:
@@ -114,6 +116,20 @@ def _go_on(step: Callable[[], None], leaving: _Leaving) -> None:
             continue
 
 
+def _line_of(
+    way: str, root: Path, options: dict[str, Any], chance: random.Random
+) -> AbstractContextManager[Asked | None]:
+    """How a life asks for what it does."""
+    match way:
+        case "server":
+            return Line(root / SOCKETS, chance)
+        case "compat":
+            return CompatLine(root / STORE, options)
+        case "asyncio":
+            return AioLine(root / STORE, options)
+    return nullcontext()
+
+
 def live(work: Callable[[Part], Callable[[], None]], scene: Scene, root: Path, name: str, life: int) -> int:
     """Forks a life of a role. `work` opens what it needs, and returns what is done again and again.
 
@@ -131,10 +147,10 @@ def live(work: Callable[[Part], Callable[[], None]], scene: Scene, root: Path, n
         signal.signal(signal.SIGTERM, leaving if chance.random() < 0.5 else signal.SIG_DFL)
         journal = Journal(root / JOURNALS, name, life)
         options = scene.options(chance)
-        with diskstream.open(root / STORE, **options) as store:
-            part = Part(scene, root, name, life, store, journal, chance)
-            if scene.is_served(name, life):
-                part.line = Line(root / SOCKETS, chance)
+        way = scene.way_of(name, life)
+        with diskstream.open(root / STORE, **options) as store, _line_of(way, root, options, chance) as line:
+            part = Part(scene, root, name, life, store, journal, chance, line)
+            if isinstance(line, Line | AioLine):
                 journal.note(SERVED)
             _go_on(work(part), leaving)
         code = 0

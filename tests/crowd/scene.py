@@ -2,6 +2,7 @@
 
 import random
 import zlib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ POLICIES = (*_EACH, "mixed")
 _FAST_S = 300.0
 # What follows from an operation of a producer takes ten times its own time, so several crowds go slower by more.
 _SLOWER = 8
+_WAYS = "store", "store", "compat", "asyncio"
 # Of each stream. Of "x" much is asked; on "quiet" little happens, so that its readers wait.
 GROUPS = {"x": ("g", "h"), "quiet": ("g",)}
 _REMOVALS = ("none", "KEEPREF", "DELREF", "ACKED", "mixed", "KEEPREF")
@@ -30,7 +32,9 @@ class Scene:
         pause_s: what a producer waits between two operations, and a consumer that was given nothing, at most.
         event_s: what the supervisor waits between two kills, at most.
         stop_s: how long a process is stopped, at most.
-        servers: so many serve the store; about half of all lives speak to one then.
+        servers: so many serve the store.
+        ways: how producers, consumers and readers do what they do, one for each life by chance: by the methods of a
+            "store", or by commands of Redis that a "server" answers, or "compat", or "asyncio" (compat's).
         beside: how many crowds are at work on this machine.
     """
 
@@ -52,6 +56,7 @@ class Scene:
     event_s: float
     stop_s: float
     servers: int = 0
+    ways: Sequence[str] = ("store",)
     beside: int = 1
 
     def options(self, chance: random.Random) -> dict[str, Any]:
@@ -66,10 +71,11 @@ class Scene:
             "retention_interval_ms": 100 if self.rule else 0,
         }
 
-    def is_served(self, role: str, life: int) -> bool:
-        """Whether a life speaks to a server, and opens no stream itself."""
-        chance = random.Random(f"served {self.seed} {self.policy} {role} {life}")
-        return self.servers > 0 and role[0] in "pcrqwf" and role[1:].isdigit() and chance.random() < 0.5
+    def way_of(self, role: str, life: int) -> str:
+        """Which of the ways a life goes."""
+        if role[0] not in "pcrqwf" or not role[1:].isdigit():
+            return "store"
+        return random.Random(f"way {self.seed} {self.policy} {role} {life}").choice(self.ways)
 
     def roles(self) -> list[str]:
         """The names of all who take part; the first letter says what each does."""
@@ -106,7 +112,8 @@ def draw(seed: int, policy: str, seconds: float, *, small: bool, beside: int = 1
         pause_s=0.01 if small else 0.08 * max(_SLOWER * beside if beside > 1 else 1, seconds / _FAST_S),
         event_s=0.2 if small else 0.5 * beside,
         stop_s=0.4 if small else 4.0,
-        servers=chance.choice((0, 1, 2)),
+        servers=(servers := chance.choice((0, 1, 2))),
+        ways=(*_WAYS, "server", "server") if servers else _WAYS,
         beside=beside,
     )
 

@@ -1,11 +1,12 @@
-"""A stream as a client of a server has it: what roles ask of a store, said in RESP, with what they take back."""
+"""A stream as a Redis client has it: what roles ask of a store, in the words of commands, with what they take back."""
 
 import random
 import select
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Protocol, Self
 
 import redis
 from redis.backoff import NoBackoff
@@ -14,7 +15,7 @@ from redis.retry import Retry
 
 from diskstream import EntryID
 
-__all__ = ["Given", "Line", "ServedStream", "ServerAwayError"]
+__all__ = ["Asked", "Given", "Line", "ServedStream", "ServerAwayError", "Word"]
 
 # Longer than anybody waits in a command, or is stopped: who is not answered by then hangs.
 _ANSWER_S = 60.0
@@ -60,12 +61,28 @@ class _AutoClaim:
     deleted: list[EntryID]
 
 
+class Asked(Protocol):
+    """Whoever answers commands."""
+
+    def ask(self, *words: Word) -> Any:
+        """The reply to one command."""
+
+    def ask_all(self, commands: Sequence[Sequence[Word]]) -> list[Any]:
+        """The replies to some."""
+
+
 class Line:
     """A connection to any of the servers whose sockets are in a folder; to another one where that has gone."""
 
     def __init__(self, folder: Path, chance: random.Random) -> None:
         self._folder, self._chance = folder, chance
         self._connection: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._hang_up()
 
     def _connected(self) -> Any:
         while self._connection is None:
@@ -134,7 +151,7 @@ def _blocking(block: float | None) -> list[Word]:
 class ServedStream:
     """What roles use of a `Stream`."""
 
-    def __init__(self, line: Line, name: str) -> None:
+    def __init__(self, line: Asked, name: str) -> None:
         self.line, self.name = line, name
 
     def add(

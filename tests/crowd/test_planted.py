@@ -21,7 +21,9 @@ from tests.crowd.scene import GROUPS, Scene, draw, row_of
 from tests.engine.sample import fast_directory
 
 # Nothing is removed in it, so that each entry must be there; and all its kinds of work come to something in this time.
-SCENE = replace(draw(1, "os", 2.0, small=True), removal="none", rule=False, cold=False, servers=0, stop_s=0.1)
+SCENE = replace(
+    draw(1, "os", 2.0, small=True), removal="none", rule=False, cold=False, servers=0, ways=("store",), stop_s=0.1
+)
 
 Ops = list[Op]
 

@@ -20,6 +20,7 @@ from diskstream import (
     StorageError,
 )
 from diskstream.engine import directory
+from diskstream.engine.looks import children
 from tests.engine.sample import files_of
 
 BOTH = pytest.mark.parametrize("read_only", [False, True], ids=["writing", "read-only"])
@@ -79,6 +80,26 @@ def test_an_empty_directory_and_missing_parents_will_do(tmp_path: Path) -> None:
     for path in (tmp_path / "empty", tmp_path / "a" / "b" / "c"):
         with diskstream.open(path) as store:
             store.stream("x").add({"n": "1"})
+
+
+@pytest.mark.parametrize("name", ["lock", "leases", "retention.json"])
+def test_a_store_that_somebody_else_makes_meanwhile_is_opened_with_all_that_he_put_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Of the first processes to use a server's directory one was told that it held something else: the lock."""
+    path = tmp_path / "s"
+
+    def made_meanwhile(place: Path) -> list[Path]:
+        monkeypatch.setattr("diskstream.engine.directory.children", children)
+        with diskstream.open(path) as other:
+            other.stream("x").add({"n": 1})
+        (path / name).touch()
+        return children(place)
+
+    path.mkdir()
+    monkeypatch.setattr("diskstream.engine.directory.children", made_meanwhile)
+    with diskstream.open(path) as store:
+        assert len(store.stream("x")) == 1
 
 
 def test_a_store_that_was_never_finished_is_made_again(tmp_path: Path) -> None:
