@@ -116,17 +116,23 @@ def _finish_leaving(directory: Path, files: Files, page: Page) -> None:
     path = directory / "ctl"
     with page.ctl.locked(MAINTENANCE):
         if page.ctl.flags & FLAG_MOVED and page.is_at(path):  # it may have failed to, and gone on here
-            files.unlink(path)
             if page.ctl.flags & POISONED:  # it was to be removed, and is there
-                _poison_next(files, path)
+                _replace_by_poisoned(files, path)
+            else:
+                files.unlink(path)
 
 
-def _poison_next(files: Files, path: Path) -> None:
-    """Leaves a page that is not ready, and poisoned: who makes it anew believes no flush before all is written anew."""
-    page = Page.open(files, path)
+def _replace_by_poisoned(files: Files, path: Path) -> None:
+    """Puts a page in its place that is not ready, and poisoned: who makes it anew writes all anew, too.
+
+    In one step: who is killed here, or finds no room, leaves the page that was there, which says the same.
+    """
+    fresh = path.with_name("ctl.tmp")
+    files.unlink(fresh)  # of who was killed here
+    page = Page.open(files, fresh)
     try:
-        if page.alone:
-            page.was_poisoned = True
-            page.renew()
+        page.was_poisoned = True
+        page.renew()
+        files.rename(fresh, path)
     finally:
         page.close()

@@ -11,7 +11,7 @@ import pytest
 
 import diskstream
 from diskstream import DiskFullError, PoisonedError, StorageError, Store
-from diskstream._native import Log
+from diskstream._native import Ctl, Log
 from diskstream.engine import recovery
 from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.page import FLAG_MOVED
@@ -367,6 +367,36 @@ def test_a_poisoned_stream_whose_remover_was_killed_before_it_went_is_as_poisone
         assert numbers(reader) == numbers(late) == [0, 4711]
         assert "pwrite" in disk.done
         page.close()
+    as_if_killed(store)
+
+
+@pytest.mark.parametrize("kind", ["open_ctl", "rename"])
+def test_a_poisoned_stream_that_was_to_be_removed_stays_so_where_another_page_finds_no_room(
+    tmp_path: Path, kind: str
+) -> None:
+    """The page that said so was removed first, and the next opening believed a flush that had written nothing."""
+
+    class Full(Watched):
+        def open_ctl(self, path: Path) -> tuple[int, Ctl]:
+            self.step("open_ctl", path)
+            return super().open_ctl(path)
+
+    def no_room(step: str, path: Path) -> None:
+        if step == kind and path.parent.name == "x" and log_of(store).page.ctl.flags & FLAG_MOVED:
+            looked.append(path)
+            if kind == "rename" or len(looked) == 2:  # the first look is at the page that is there
+                raise failure(path, step, errno.ENOSPC)
+
+    store, disk, looked = left_poisoned(tmp_path / "s"), Disk(), list[Path]()
+    log_of(store).page.ctl.raise_flags(FLAG_MOVED)
+    with diskstream.open(tmp_path / "s", **SMALL, files=Full(no_room)) as late, pytest.raises(DiskFullError):
+        numbers(late)
+    assert looked
+    with opened(tmp_path / "s", disk) as again:
+        assert numbers(again) == [0, 4711]
+        assert "pwrite" in disk.done
+        assert again.verify().ok
+        assert not list((tmp_path / "s" / "streams" / "x").glob("*.tmp"))
     as_if_killed(store)
 
 
