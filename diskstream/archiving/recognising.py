@@ -138,17 +138,19 @@ def check_server_is_same(server: Server, mark: Mark, options: ArchiveOptions) ->
     """
     # The name of a server may change, its replication ID may; another database of it is another source. An address
     # need not tell: of a socket, or behind a ?, the number of the database is in the part that is not shown.
-    same = mark.source == server.shown
-    if mark.database == server.database and (same or set(mark.replication_ids) & set(server.facts.replication_ids)):
+    same = mark.source == server.shown or bool(set(mark.replication_ids) & set(server.facts.replication_ids))
+    if same and mark.database == server.database:
         return
     if not options.accept_changed:
         other = f"{mark.source}, which is another server"
+        moved = "is at a new address"
         if same:
-            other = f"database {mark.database} of it, and this is {server.database}"
+            other = f"database {mark.database} of this server, and this is database {server.database}"
+            moved = "was moved there"
         raise ChangedError(
             server.shown,
             f"the copy of {quoted(mark.stream)} was made from {other}",
-            "archive to another directory (--to); if it is the same data at a new address, give --accept-changed once",
+            f"archive to another directory (--to); if it is the same data that {moved}, give --accept-changed once",
         )
 
 

@@ -132,7 +132,7 @@ def test_another_database_of_the_same_server_is_another_source(world: World) -> 
         try:
             other = World(world.url.removesuffix("9") + "8", client, world.directory)
             other.fill("s", 20)
-            assert "which is another server" in finding(other)
+            assert "was made from database 9 of this server, and this is database 8" in finding(other)
         finally:
             client.flushdb()
 
@@ -147,7 +147,7 @@ def test_a_database_that_is_named_behind_the_address_is_told_from_another(world:
         try:
             other = World(f"{behind}?db=8", client, world.directory)
             other.fill("s", 20, first=100)
-            assert "was made from database 9 of it, and this is 8" in finding(other, "--trim")
+            assert "was made from database 9 of this server, and this is database 8" in finding(other, "--trim")
             assert client.xlen("s") == 20
         finally:
             client.flushdb()

@@ -240,7 +240,7 @@ def test_a_key_that_is_gone_is_looked_for_in_the_right_database(world: World) ->
     world.fill("s", 3)
     world.archive()
     other = World(world.url.removesuffix("9") + "8", world.client, world.directory)
-    assert "which is another server" in finding(other)
+    assert "database 9 of this server, and this is database 8" in finding(other)
     world.client.delete("s")
     assert "the database of the source is empty: was it flushed?" in world.archive(key="s")["s"]["notes"]
 
