@@ -13,6 +13,7 @@ from diskstream.redis_link import telling
 __all__ = ["groups_of"]
 
 _PENDING_AT_ONCE = 5000
+_MOST_LOOKS = 8  # at a clock that is between two milliseconds
 
 
 def groups_of(server: Server, key: bytes) -> list[GroupState]:
@@ -76,15 +77,37 @@ def _consumer(facts: dict[bytes, Any], now: int) -> ConsumerState:
 
 
 def _page(server: Server, key: bytes, group: bytes, start: EntryID) -> tuple[list[Any], int]:
-    """Some pending entries, and the time of the server that their ages count from."""
-    with telling(server.url, f"list what is pending in {quoted(group)} of {quoted(key)}"):
-        pipeline = server.client.pipeline(transaction=True)
-        pipeline.execute_command("TIME")
-        pipeline.execute_command("XPENDING", key, group, bytes(start), "+", _PENDING_AT_ONCE)
-        (seconds, micros), rows = pipeline.execute()
-    return rows, int(seconds) * 1000 + int(micros) // 1000
+    """Some pending entries, and the time of the server that their ages count from.
+
+    Servers look at the clock for each command, or for a transaction, so TIME may say the millisecond before or behind.
+    The first entry is asked for beside the others, for its age between two TIMEs of one millisecond: that says when it
+    was delivered, and so what the clock was where its age among the others is counted from.
+    """
+    listing = "XPENDING", key, group, bytes(start), "+"
+    words = ("TIME",), ("MULTI",), (*listing, 1), ("TIME",), (*listing, _PENDING_AT_ONCE), ("EXEC",)
+    left = _MOST_LOOKS
+    while True:
+        left -= 1
+        with telling(server.url, f"list what is pending in {quoted(group)} of {quoted(key)}"):
+            pipeline = server.client.pipeline(transaction=False)
+            for each in words:
+                pipeline.execute_command(*each)
+            before, *_, replies = pipeline.execute()
+            for reply in replies:
+                if isinstance(reply, Exception):
+                    raise reply
+        first, behind, rows = replies
+        now = _ms(behind)
+        if not first or first[0][2] < 0 or not left:  # that of nobody is told with no age
+            return rows, now
+        if _ms(before) == now:
+            return rows, now + rows[0][2] - first[0][2]
 
 
 def _now_ms(server: Server) -> int:
-    seconds, micros = server.call("ask for its time", "TIME")
+    return _ms(server.call("ask for its time", "TIME"))
+
+
+def _ms(reply: Any) -> int:
+    seconds, micros = reply
     return int(seconds) * 1000 + int(micros) // 1000
