@@ -201,10 +201,17 @@ def _header(path: Path, found: dict[str, Any]) -> Header:
     return _made(Header, {**found, "patterns": tuple(found["patterns"])})
 
 
+class _ManifestError(CorruptionError):
+    listed_by = "diskstream backup verify", "diskstream backup verify"
+
+
 def _damaged(path: Path, error: Exception) -> CorruptionError:
-    found = CorruptionError(str(path), "manifest", 0, "the manifest of a backup", str(error))
+    is_missing = isinstance(error, FileNotFoundError)
+    why = "no such file" if is_missing else (isinstance(error, OSError) and error.strerror) or str(error)
+    found = _ManifestError(str(path), "manifest", 0, "the manifest of a backup", why)
+    way = "" if is_missing else f"remove {NAME} from the copy, "
     found.hint = (
-        f"the streams are there all the same: copy the directory of the backup, remove {NAME} from the copy, "
+        f"the streams are there all the same: copy the directory of the backup elsewhere, {way}"
         "which is a store then, and verify that"
     )
     return found

@@ -18,7 +18,7 @@ from diskstream.engine import names, replacing
 from diskstream.engine.descriptors import listing
 from diskstream.engine.directory_lock import DirectoryLock, is_taken
 from diskstream.engine.files import Files, read_small, reading, unless_done, wrapped
-from diskstream.engine.looks import children, is_folder, is_link, is_there, named, refuse_links, status
+from diskstream.engine.looks import children, followed, is_folder, is_link, is_there, named, refuse_links, status
 from diskstream.engine.roll import INITIAL_BYTES
 from diskstream.errors import (
     NetworkFilesystemError,
@@ -69,6 +69,7 @@ _MAX_STORE_JSON_BYTES = 1 << 16
 # What a backup says of itself, and the stores that a server keeps within its own.
 _BACKUP = "backup.jsonl"
 _BACKUPS = "backups.json"
+_BACKUP_NAME = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")  # docs/format/backup.md
 _REPAIR = "diskstream repair makes it anew; --dry-run says what else it would do"
 # In the time of one look for a name so many entries of a directory are listed; from so many names on that is worth it.
 _LISTED_FOR_A_LOOK, _MANY_NAMES = 16, 16
@@ -176,10 +177,20 @@ def refuse_backup(path: Path) -> None:
         ReadOnlyError: it is one, or a store within one.
     """
     folders = (path, path.parent) if _WITHIN.fullmatch(path.name) else (path,)
-    if any(is_there(folder / _BACKUP) for folder in folders):
+    for folder in folders:
+        if is_there(folder / _BACKUP):
+            way = "`diskstream restore` makes a store out of it"
+        elif _is_among_backups(followed(folder)):  # it shares its files all the same
+            way = f"where its {_BACKUP} is lost, a copy of its directory elsewhere is a store"
+        else:
+            continue
         error = ReadOnlyError(str(path))
-        error.strerror = "it is a backup, which never changes; `diskstream restore` makes a store out of it"
+        error.strerror = f"it is a backup, which never changes; {way}"
         raise error
+
+
+def _is_among_backups(folder: Path) -> bool:
+    return _BACKUP_NAME.fullmatch(folder.name) is not None and is_there(folder.parent / _BACKUPS)
 
 
 def way_to_one(path: Path) -> str:

@@ -7,7 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 import diskstream
-from diskstream.backups import BackupError, Wanted, find_backup, make_backup, restore
+from diskstream import ReadOnlyError
+from diskstream.backups import BackupError, Seen, Wanted, check_backup, find_backup, make_backup, restore
 from diskstream.cli import main
 from tests.backups.world import bulky, flip_in_place
 
@@ -84,3 +85,30 @@ def test_of_a_damaged_manifest_the_way_out_is_said_and_is_one(backups: Path, tmp
     shutil.copytree(found, tmp_path / "copy")
     (tmp_path / "copy" / "backup.jsonl").unlink()
     assert len(held(tmp_path / "copy")) == ENTRIES
+
+
+def test_of_a_lost_manifest_the_same_is_said_in_words(backups: Path, tmp_path: Path) -> None:
+    """It was `[Errno 2] No such file or directory: '...'`, and that `diskstream verify` would list the rest."""
+    (found,) = backups.glob("2*")
+    (found / "backup.jsonl").unlink()
+    done = CliRunner().invoke(main, ["restore", str(found), "--to", str(tmp_path / "again")])
+    assert "expected the manifest of a backup, found no such file; diskstream backup verify lists all" in done.stderr
+    assert "copy the directory of the backup elsewhere, which is a store then" in done.stderr
+    shutil.copytree(found, tmp_path / "copy")
+    assert len(held(tmp_path / "copy")) == ENTRIES
+
+
+def test_what_has_lost_its_manifest_is_no_store_to_write_to(backups: Path, tmp_path: Path) -> None:
+    """Its files are those of the next backup, too, which was damaged by an entry that was added, or a repair."""
+    make_backup(tmp_path / "store", backups)
+    first, second = sorted(backups.glob("2*"))
+    (first / "backup.jsonl").unlink()
+    (tmp_path / "link").symlink_to(first)
+    for place in (first, tmp_path / "link"):
+        with pytest.raises(ReadOnlyError, match=r"where its backup\.jsonl is lost, a copy of its directory elsewhere"):
+            diskstream.open(place)
+        with pytest.raises(ReadOnlyError, match="it is a backup, which never changes"):
+            list(diskstream.repair(place))
+    with diskstream.open(first, read_only=True) as store:
+        assert len(store.stream("x")) == ENTRIES
+    assert check_backup(find_backup(second), Seen()) == []
