@@ -161,8 +161,9 @@ class Source:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the file is shorter than any that a writer left: it is made of whole pages, four at least."""
-        return len(self.data) < INITIAL_BYTES or len(self.data) % 4096 != 0
+        """Whether the file is shorter than any that was left: it is made of whole pages, four at least where a writer
+        made it, and the last one is empty where it is a copy, as of a backup."""
+        return len(self.data) % 4096 != 0 or (len(self.data) < INITIAL_BYTES and any(self.data[-4096:]))
 
     @property
     def path(self) -> Path:
@@ -400,7 +401,9 @@ def rebuild(source: Source, options: Options) -> Rebuilt:
     """
     slot = source.slot or {"sequence": 0, "frontier": 0, "floor": 0, "synced": 0}
     bare = {**slot, "synced": 0}
-    created = source.now_ms
+    began = frame_at(source.snapshot, 0, None)
+    # As of the log that is made anew: of a stream's first one header and snapshot vouch for each other.
+    created = source.now_ms if began is None else began.time
     block = header_block(source.uuid, source.salt, source.number, created, bare)
     image = _Image(source.directory, source.number, block, source.snapshot, options)
     try:

@@ -12,8 +12,9 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from diskstream._native import LOG_HEADER_BYTES, EntryID
+from diskstream._native import LOG_HEADER_BYTES, EntryID, first_segment
 from diskstream.engine import cold, looks, names, spare
 from diskstream.engine.files import reading
 from diskstream.engine.frames import Frame, Gap, encode, find_salt, frame_at, frontier, read_all, walk
@@ -80,6 +81,13 @@ def source_of(directory: Path, number: int, *, missing: bool, successor_lost: bo
             path, frame, "the active log is missing: all that was added or changed in it, groups too, is lost"
         )
         return _source(directory, number, data, None, _resalted(frame), start=size, notes=notes, losses=[loss])
+    fresh = None if header is None or number > 1 else _as_first(data, header, own)
+    if fresh is not None:
+        notes.append("the snapshot of the log was damaged, and is made anew: it is the one that a stream begins with")
+        size = LOG_HEADER_BYTES + len(fresh)
+        return _source(
+            directory, number, data, salt, fresh, start=size, notes=notes, losses=[], successor_lost=successor_lost
+        )
     rolled = None if missing else _from_rolled(directory, number, data, salt, own, notes=notes)
     if rolled is not None:
         return replace(rolled, successor_lost=successor_lost)
@@ -199,6 +207,20 @@ def _first_frame(data: bytes, salt: int | None) -> Frame | None:
         if not isinstance(piece, Gap):
             return piece
     return None
+
+
+def _as_first(data: bytes, header: dict[str, Any], own: Frame | None) -> bytes | None:
+    """The snapshot that a stream is made with, where its header, or the frame behind it, says that it was this one.
+
+    Another one may stand in the first log of a stream where a repair has put it there.
+    """
+    _, frame = first_segment(bytes(header["uuid"]), header["salt"], header["created"])
+    made = frame_at(frame, 0, None)
+    first = _first_frame(data, header["salt"])
+    assert made is not None
+    if own is not None:
+        return frame if own.crc == made.crc else None
+    return frame if first is not None and (first.lsn, first.chain) == (made.lsn + 1, made.crc) else None
 
 
 def _from_rolled(

@@ -7,6 +7,7 @@ import pytest
 import diskstream
 from diskstream import EntryID
 from diskstream.backups import Wanted, find_backup, make_backup, restore
+from diskstream.engine.roll import INITIAL_BYTES
 from tests.engine.sample import SMALL, log_of
 from tests.repair.test_cases import flip, repair
 from tests.repair.test_cold import inspected
@@ -78,6 +79,20 @@ def test_a_restored_queue_has_the_copy_too(queue: Path, tmp_path: Path) -> None:
     flip(tmp_path / "again/streams/s/00000002.log", SNAPSHOT + 70)
     repair(tmp_path / "again")
     assert_the_group_is_as_it_was(tmp_path / "again")
+
+
+def test_of_a_log_that_was_restored_nothing_is_lost_though_it_is_shorter_than_others(tmp_path: Path) -> None:
+    """A backup has a log up to its end, and an empty page: it was taken for one that was cut off."""
+    with diskstream.open(tmp_path / "store", **SMALL) as store:
+        store.stream("s").add({"n": "1"}, "1-0")
+    make_backup(tmp_path / "store", tmp_path / "backups")
+    restore(find_backup(tmp_path / "backups"), tmp_path / "again")
+    log = tmp_path / "again/streams/s/00000001.log"
+    assert log.stat().st_size < INITIAL_BYTES
+    flip(log, 20)
+    assert repair(tmp_path / "again").losses == []
+    log.write_bytes(log.read_bytes()[:SNAPSHOT])  # and this one is
+    assert repair(tmp_path / "again").losses
 
 
 def test_inspect_shows_the_copy_as_the_snapshot_that_it_is(queue: Path) -> None:
