@@ -68,6 +68,7 @@ _DESCRIBING = re.compile(r"store\.json\.[0-9a-f]{16}\.tmp")
 _MAX_STORE_JSON_BYTES = 1 << 16
 # What a backup says of itself, and the stores that a server keeps within its own.
 _BACKUP = "backup.jsonl"
+_LEASE = "lease.json"
 _BACKUPS = "backups.json"
 _BACKUP_NAME = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")  # docs/format/backup.md
 _REPAIR = "diskstream repair makes it anew; --dry-run says what else it would do"
@@ -171,11 +172,16 @@ def store_uuid(store: Path) -> str:
 
 
 def refuse_backup(path: Path) -> None:
-    """Refuses to write to a backup: its files are those of other backups, too. See docs/format/backup.md.
+    """Refuses to write to a backup, or a lease: its files are other backups', or those of the store that is leased.
+
+    See docs/format/backup.md.
 
     Raises:
-        ReadOnlyError: it is one, or a store within one.
+        ReadOnlyError: it is one, or a store within a backup.
     """
+    if is_there(path / _LEASE):
+        what = "it is a lease, to be opened read-only"
+        raise _refused(path, f"{what}; a copy of its directory without {_LEASE} is a store")
     folders = (path, path.parent) if _WITHIN.fullmatch(path.name) else (path,)
     for folder in folders:
         if is_there(folder / _BACKUP):
@@ -184,9 +190,13 @@ def refuse_backup(path: Path) -> None:
             way = f"where its {_BACKUP} is lost, a copy of its directory elsewhere is a store"
         else:
             continue
-        error = ReadOnlyError(str(path))
-        error.strerror = f"it is a backup, which never changes; {way}"
-        raise error
+        raise _refused(path, f"it is a backup, which never changes; {way}")
+
+
+def _refused(path: Path, why: str) -> ReadOnlyError:
+    error = ReadOnlyError(str(path))
+    error.strerror = why
+    return error
 
 
 def _is_among_backups(folder: Path) -> bool:

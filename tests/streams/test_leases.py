@@ -13,6 +13,7 @@ from diskstream.engine import trimming
 from diskstream.engine.files import Files
 from diskstream.engine.lease import link_stream
 from diskstream.engine.page import APPEND
+from diskstream.store_files import pin
 from tests.engine.children import child, hear, say
 from tests.streams.layers import Layered, Row, layered, log_of, rows, small_store
 
@@ -353,3 +354,21 @@ def test_writers_do_not_wait_while_segments_are_linked(small: Store, tmp_path: P
     link_stream(log, tmp_path, Watching())
     assert linked[False] == []
     assert len(linked[True]) >= len(log.segments.views()) > 3
+
+
+def test_nobody_writes_to_a_lease(tmp_path: Path) -> None:
+    """Its files are the store's: who opened that of a backup that was being made wrote over what others had added."""
+    with diskstream.open(tmp_path / "s", fsync="os") as store:
+        store.stream("x").add({"n": 1})
+        lease, _ = pin(store, [b"x"], name="1f", ttl_s=60, unreadable=[], on_damage=lambda *_: None)
+        with (
+            pytest.raises(ReadOnlyError, match="it is a lease, to be opened read-only"),
+            diskstream.open(lease) as other,
+        ):
+            other.stream("x").add({"n": "another"})
+        with pytest.raises(ReadOnlyError, match="it is a lease, to be opened read-only"):
+            list(diskstream.repair(lease))
+        store.stream("x").add({"n": 2})
+    with diskstream.open(tmp_path / "s") as store:
+        assert [entry["n"] for entry in store.stream("x")] == [b"1", b"2"]
+        assert store.verify().ok
