@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -72,13 +73,22 @@ def _name(temporary: Path, target: Path) -> None:
         temporary.rename(target)
 
 
-def make_folders(folder: Path, below: Path = Path("/")) -> None:
-    """Makes a folder, and those it lies in, as far as they are `below` one; they are durable on return."""
-    missing = [each for each in (folder, *folder.parents) if each.is_relative_to(below) and not each.exists()]
-    for each in reversed(missing):
+def make_folders(folder: Path, below: Path | None = None) -> None:
+    """Makes a folder, and those it lies in, as far as they are `below` one; their names are durable on return.
+
+    Also of those that are there: who made them may have been killed before he flushed that, or be about to.
+    """
+    folders = [each for each in (folder, *folder.parents) if below is None or each.is_relative_to(below)]
+    there = next((at for at, each in enumerate(folders) if each.exists()), len(folders))
+    for each in reversed(folders[:there]):
         each.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
         give_folder(each)
         _sync(each.parent)
+    # Of a place itself, where it was there, others may have made what it lies in, which may be no file system's even.
+    around, passed = (folders[there : there + 1], OSError) if below is None else (folders[there:], PermissionError)
+    for each in around:
+        with contextlib.suppress(passed):
+            _sync(each.parent)
 
 
 def _sync(folder: Path) -> None:

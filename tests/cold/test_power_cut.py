@@ -1,10 +1,15 @@
 """Whatever a power cut leaves of a move out and back, every entry is read: from here or from there."""
 
+import io
 import random
 from pathlib import Path
 
+import pytest
+
+from diskstream import object_on_disk
 from diskstream.cold import bring_back, move_out
 from diskstream.engine.files import Files
+from diskstream.objects import Place
 from tests.cold.world import filled, opened, rows, where
 from tests.crash.disk import Disk
 from tests.crash.events import Tree
@@ -12,6 +17,7 @@ from tests.crash.image import materialise, snapshot
 from tests.crash.recorder import RecordingFiles
 
 STATES = 120
+STORE, STREAM = "6f1c3d0e-2f7a-4b52-9d2e-000000000001", "6f1c3d0e-2f7a-4b52-9d2e-000000000002"
 
 
 def start(root: Path) -> tuple[Tree, list[object]]:
@@ -58,3 +64,20 @@ def test_a_stub_that_is_not_durable_before_the_segment_goes_is_missed(tmp_path: 
             pass
 
     assert violations(tmp_path, Hasty) > 0
+
+
+@pytest.mark.parametrize("deep", range(4), ids=["the place", "the store", "the stream", "all"])
+def test_the_folders_of_an_object_are_durable_whoever_made_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deep: int
+) -> None:
+    """Who made one may have been killed before he flushed its name. It was there, and so it was flushed by nobody: the
+    segment went here, and a power cut took what had become of it there."""
+    flushed: list[Path] = []
+    folders = [tmp_path, tmp_path / "place", tmp_path / "place" / STORE, tmp_path / "place" / STORE / STREAM]
+    for folder in folders[1 : deep + 2]:
+        folder.mkdir()  # and its maker is killed
+    monkeypatch.setattr(object_on_disk, "_sync", flushed.append)
+    place = Place(f"file://{tmp_path}/place")
+    place.make_folder(STORE)
+    place.put(f"{STORE}/{STREAM}/00000001.0123456789abcdef.seg", io.BytesIO(b"all that there is"))
+    assert set(folders if deep == 0 else folders[1:]) <= set(flushed)
