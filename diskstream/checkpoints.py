@@ -35,6 +35,7 @@ class Checkpoints:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._folder = store.path / "archives"
+        self._is_durable = False  # its name; one that is there may be of somebody who was killed before he flushed it
 
     def path(self, stream: bytes) -> Path:
         """The file of a stream's checkpoint."""
@@ -94,9 +95,10 @@ class Checkpoints:
     def _make_folder(self) -> None:
         if self._store.read_only:
             raise ReadOnlyError(str(self._store.path))
-        if not is_folder(self._folder):
+        if not (self._is_durable and is_folder(self._folder)):
             self._store._files.mkdir(self._folder)
             self._store._files.sync_dir(self._store.path)
+            self._is_durable = True
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[str]:

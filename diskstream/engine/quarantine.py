@@ -5,7 +5,7 @@ from pathlib import Path
 
 from diskstream.engine.files import Files, unless_done
 from diskstream.engine.frames import read_all
-from diskstream.engine.looks import is_folder, is_link, is_there, refuse_link, status
+from diskstream.engine.looks import is_link, is_there, refuse_link, status
 from diskstream.errors import StorageError
 
 __all__ = ["bring", "keep", "move", "room"]
@@ -46,15 +46,14 @@ def _is_same(path: Path, other: Path) -> bool:
 
 
 def room(place: Path, files: Files) -> None:
-    """Makes the quarantine, durably, where there is none.
+    """Makes the quarantine, durably; of one that is there, who made it may have been killed before it was durable.
 
     Raises:
         StorageError: it is a symbolic link, or the disk said no.
     """
     refuse_link(place)
-    if not is_folder(place):
-        files.mkdir(place)
-        files.sync_dir(place.parent)
+    files.mkdir(place)
+    files.sync_dir(place.parent)
 
 
 def keep(path: Path, place: Path, files: Files) -> Path:

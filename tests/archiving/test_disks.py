@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+import diskstream
+from diskstream.checkpoints import Checkpoints
 from tests.archiving.world import World
 from tests.engine.mounts import fill, small_disk, unwritable
+from tests.engine.stand_ins import Watched
 
 
 def test_a_disk_that_is_full_loses_nothing_and_the_next_run_finishes(world: World, tmp_path: Path) -> None:
@@ -37,3 +40,16 @@ def test_a_directory_that_is_for_reading_only_is_told(world: World, tmp_path: Pa
         assert "mounted for reading only" in shown.refused("--trim")
         shown.run("archive", "--from", world.url, "--key", "s", "--to", str(view), "--dry-run")
     assert len(world.source("s")) == 6
+
+
+def test_a_checkpoint_is_durable_also_where_its_folder_was_made_by_who_died(tmp_path: Path) -> None:
+    """He may have died before the folder's name was flushed: a power cut took it, and what was trimmed was known to
+    none."""
+    steps: list[tuple[str, Path]] = []
+    with diskstream.open(tmp_path / "s", files=Watched(lambda *step: steps.append(step))) as store:
+        (store.path / "archives").mkdir()
+        steps.clear()
+        checkpoints = Checkpoints(store)
+        for number in range(3):
+            checkpoints.write(b"x", {"n": number})
+        assert steps.count(("sync_dir", store.path)) == 1
