@@ -13,9 +13,10 @@ import contextlib
 import os
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 
-__all__ = ["begin", "end", "importing"]
+__all__ = ["Alone", "begin", "end", "importing"]
 
 # How long a fork waits, and how long it sleeps between two looks. Such a lock is had for milliseconds, but for the
 # repair of a large log after a crash, and a storage that is silent: they must not keep a process from forking for ever.
@@ -39,6 +40,17 @@ def begin(lock: object) -> None:
 def end(lock: object) -> None:
     """Says that it has not, or not any more; nothing where that was said before."""
     _ALONE.pop(lock, None)
+
+
+class Alone:
+    """The same for as long as somebody holds this: from its making until nobody does.
+
+    That ends it in one native step. Of a `__del__` an error that a signal handler raises in it is printed, and lost.
+    Nothing but the dict keeps the reference: one that is not in it any more calls nobody.
+    """
+
+    def __init__(self) -> None:
+        begin(weakref.ref(self, _ALONE.pop))
 
 
 @contextlib.contextmanager

@@ -19,22 +19,6 @@ _RECORD = "hhqqi4x"  # struct flock
 _FLOCK, _RECORDED = "flock", "record"
 
 
-class _Alone:
-    """That a fork is to wait: until this is ended, or nobody holds it.
-
-    It is held no longer than that. An error that a signal handler raises in `__del__` is printed and lost, and behind
-    what is freed natively with a whole page, or with many, signals are heard.
-    """
-
-    def __init__(self) -> None:
-        forking.begin((id(self), "alone"))
-
-    def end(self) -> None:
-        forking.end((id(self), "alone"))
-
-    __del__ = end
-
-
 class Locks:
     """The locks of one opening of a file.
 
@@ -45,15 +29,13 @@ class Locks:
     def __init__(self, fd: int, made_at: int) -> None:
         """`made_at` is what `FORKS.count` was before the file was opened."""
         self.fd, self._made_at = fd, made_at
-        self._alone: dict[str, _Alone] = {}  # by the lock that this has, or tries to have, for itself alone
+        self._alone: dict[str, forking.Alone] = {}  # by the lock that this has, or tries to have, for itself alone
 
     def _begin(self, lock: str) -> None:
-        self._alone[lock] = _Alone()
+        self._alone[lock] = forking.Alone()
 
     def _end(self, lock: str) -> None:
-        alone = self._alone.pop(lock, None)
-        if alone is not None:
-            alone.end()
+        self._alone.pop(lock, None)
 
     def change(self, operation: int) -> None:
         """`fcntl.flock`.

@@ -18,6 +18,8 @@ from typing import Any
 
 import diskstream
 from diskstream import EntryID, Store
+from diskstream.engine.locks import Locks
+from diskstream.engine.moved import FORKS
 from tests.engine.children import LIMIT_S, say
 from tests.engine.sample import SMALL, fast_directory
 
@@ -279,28 +281,51 @@ def interrupt_everywhere(name: str) -> None:
     say("moments", moments)
 
 
-def interrupt_as_another_gives_way() -> None:
-    """Adds to a stream for which another is closed, interrupted a moment later each time; how often, and how often that
-    was not heard, it says."""
+def _interrupted_as(
+    work: Callable[[], object], widening: int, prepare: Callable[[], object] = lambda: None
+) -> tuple[int, int]:
+    """Does a work again and again, interrupted a moment later each time: how often, and how often nobody heard it."""
     sys.unraisablehook = lambda _: None
     nth, moments, lost = 1, 0, 0
+    while True:
+        prepare()
+        interruption = Interruption(nth)
+        try:
+            interruption.begin()
+            try:
+                work()
+            finally:
+                interruption.end()
+            if not interruption.place:
+                return moments, lost
+            lost += 1
+        except KeyboardInterrupt:
+            pass
+        moments += 1
+        nth += 1 + nth // widening
+
+
+def interrupt_as_another_gives_way() -> None:
+    """Adds to a stream for which another is closed, interrupted; how often, and how often that was not heard, it
+    says."""
     with fast_directory() as directory, diskstream.open(directory / "s", **_OPTIONS, max_open_streams=1) as store:
-        while True:
+
+        def prepare() -> None:
             for name in ("y", "x"):
                 store.stream(name).add({"n": "before"})
-            interruption = Interruption(nth)
-            try:
-                interruption.begin()
-                try:
-                    store.stream("y").add({"n": "new"})
-                finally:
-                    interruption.end()
-                if not interruption.place:
-                    break
-                lost += 1
-            except KeyboardInterrupt:
-                pass
-            moments += 1
-            # Further and further apart: what was interrupted is recovered, and the longer a log is, the more steps.
-            nth += 1 + nth // 80
-    say(moments, lost)
+
+        # Further and further apart: what was interrupted is recovered, and the longer a log is, the more steps.
+        say(*_interrupted_as(lambda: store.stream("y").add({"n": "new"}), 80, prepare))
+
+
+def interrupt_as_one_is_alone_with_a_file() -> None:
+    """Locks a file for itself alone, and gives that up, interrupted; how often, and how often that was not heard, it
+    says."""
+
+    def work() -> None:
+        locks = Locks(file.fileno(), FORKS.count)
+        locks.is_alone()
+        locks.give_up()
+
+    with fast_directory() as directory, (directory / "ctl").open("wb") as file:
+        say(*_interrupted_as(work, 1 << 20))

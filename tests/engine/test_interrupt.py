@@ -9,7 +9,12 @@ import diskstream
 from diskstream.engine import page
 from tests.engine.children import child, until
 from tests.engine.half_closed import ENDS, let_go_everywhere
-from tests.engine.interruption import WORKS, interrupt_as_another_gives_way, interrupt_everywhere
+from tests.engine.interruption import (
+    WORKS,
+    interrupt_as_another_gives_way,
+    interrupt_as_one_is_alone_with_a_file,
+    interrupt_everywhere,
+)
 from tests.engine.sample import SMALL, log_of
 from tests.engine.users import add_from_a_handler, end_without_closing, wait_for
 
@@ -84,6 +89,15 @@ def test_ctrl_c_is_heard_as_a_stream_is_closed_for_another_one() -> None:
         assert worker.wait() == 0
     assert moments > 100
     assert lost * 20 < moments
+
+
+def test_ctrl_c_is_heard_as_one_is_alone_with_a_file() -> None:
+    """What says that a fork is to wait went in a finalizer, in which an interrupt was printed, and lost."""
+    with child(interrupt_as_one_is_alone_with_a_file) as worker:
+        moments, lost = map(int, worker.hear().split())
+        assert worker.wait() == 0
+    assert moments > 10, "too few moments to mean anything"
+    assert lost == 0
 
 
 def test_a_signal_handler_that_uses_the_stream_it_interrupts_gets_an_error_not_a_deadlock() -> None:
