@@ -80,6 +80,9 @@ class Retainer:
             joined(thread, _LAST_WORD_S if moves else None)
 
     def _attend(self, moves: bool) -> None:
+        with self._mutex:
+            if self._threads.get(moves) is not threading.current_thread():
+                return  # a signal handler raised as it was begun: nobody would wait for it, and another is begun
         wait_s = 0.0
         while not self._stop.wait(wait_s):
             wait_s = _PAUSE_S if self._round(moves=moves) else self._interval_ms / 1000

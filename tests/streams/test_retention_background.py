@@ -20,6 +20,7 @@ from tests.engine.children import child, until
 from tests.engine.mounts import small_disk
 from tests.server.client import Client, packed, serving
 from tests.streams import retaining_children
+from tests.streams.background import LIMIT_S
 from tests.streams.layers import ids, log_of, small_store
 from tests.streams.test_retention import fill
 
@@ -56,6 +57,30 @@ def test_a_rule_is_set_where_no_thread_can_be_started_and_applied_when_one_can(
             assert stream.set_retention(max_entries=100).max_entries == 100
             assert retaining_threads() == []
         until(lambda: len(stream) == 100)
+
+
+def test_a_thread_that_an_interrupt_began_goes_and_another_applies_the_rule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ran on, and the other one beside it; closing the store waited for that one alone."""
+    whole, begun = threading.Thread.start, list[threading.Thread]()
+
+    def start(thread: threading.Thread) -> None:
+        whole(thread)
+        begun.append(thread)
+        raise KeyboardInterrupt
+
+    with small_store(tmp_path / "s", **QUICK, fsync="always") as store:
+        stream = store.stream("x")
+        fill(stream, 500)
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", start)
+            with pytest.raises(KeyboardInterrupt):
+                stream.set_retention(max_entries=100)
+        begun[0].join(LIMIT_S)
+        assert not begun[0].is_alive()
+        until(lambda: len(stream) == 100)
+    assert retaining_threads() == []
 
 
 def test_there_is_no_thread_where_there_is_no_rule(tmp_path: Path) -> None:
