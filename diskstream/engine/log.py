@@ -87,6 +87,8 @@ class StreamLog:
         # Approximate trims remove whole runs of so many.
         self.run_entries: Callable[[], int] = lambda: TRIM_GRANULE_ENTRIES
         self._dropped: list[tuple[int, int]] = []  # number and generation: until their files are gone
+        # What of these has to stay as long as the log of that number is the active one: no look need find it again.
+        self._waiting: tuple[int, list[tuple[int, int]]] | None = None
         self.owed: set[StreamLog] | None = None  # where flushes are put off: the logs that owe one
         with contextlib.ExitStack() as undo:
             self._whereabouts = Whereabouts(directory, is_reader=read_only)
@@ -398,14 +400,14 @@ class StreamLog:
         # Before what is dropped is taken: what this rests on must be durable too when files go.
         oldest = audit.oldest(self.native)
         dropped = self._dropped = self._dropped + self.native.take_dropped()
-        if not dropped:
+        active = self.native.tail[0]
+        if not dropped or (active, dropped) == self._waiting:
             return 0
         refuse_elsewhere(self.directory, self.page)
         self.flush()
         listed = {view.number: view.generation for view in self.native.segments()}
         present = names_in(self.directory)
         lost = superseded.compacted_and_lost(listed, present)
-        active = self.native.tail[0]
         has_copy = spare.keep(self.directory, self.files, active, listed.keys(), present)
         kept: dict[tuple[int, int], StorageError | None] = {}
         for number, generation in dropped:
@@ -427,6 +429,8 @@ class StreamLog:
         audit.sweep(self.directory, self.files, self.native, oldest, present)
         self.files.sync_dir(self.directory)  # so that no later opening finds them again, and reports it
         self._dropped = list(kept)
+        if not any(kept.values()):
+            self._waiting = active, self._dropped
         for fault in filter(None, kept.values()):
             raise fault
         return len(dropped)

@@ -175,6 +175,32 @@ def test_what_is_left_for_a_bad_block_goes_with_the_next_roll(tmp_path: Path) ->
         assert files_of_stream(tmp_path / "s") == {"00000002.log", "00000003.log"}
 
 
+def test_a_bad_block_is_not_read_again_at_each_look_at_what_may_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is one each second; and it flushed the directory."""
+    read: list[Path] = []
+    whole = spare.sound_frame
+
+    def noted(log: Path) -> bytes:
+        read.append(log)
+        return whole(log)
+
+    monkeypatch.setattr(spare, "sound_frame", noted)
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        stream = store.stream("x")
+        stream.add({"n": "1"})
+        log = log_of(store)
+        log.roll()
+        spoil(tmp_path / "s/streams/x/00000002.log", SNAPSHOT + 70)
+        stream.trim(maxlen=0)
+        seal.reap(log)
+        assert len(read) == 1
+        seal.reap(log)
+        assert len(read) == 1
+        assert "00000001.log" in files_of_stream(tmp_path / "s")
+
+
 @pytest.mark.parametrize("is_sealed", [False, True])
 def test_what_a_bad_block_can_be_made_anew_from_is_not_sealed_or_compacted_away(
     tmp_path: Path, is_sealed: bool
