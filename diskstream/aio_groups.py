@@ -162,6 +162,7 @@ class Consumer:
         self, *, ack: bool = False, count: int = 100, block: float | None = 0, claim_ms: int | None = None
     ) -> AsyncIterator[Delivery]:
         """Entries for a worker: see `diskstream.Consumer.entries`."""
+        Wanted(count, block, False, claim_ms, None, None)  # what is wrong is told now, not behind a long backlog
         position: IDLike = MIN_ID
         while True:
             if position == ">":

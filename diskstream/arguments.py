@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from diskstream.errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["check_function", "check_number", "check_path", "check_whole", "items_of", "path_of"]
+__all__ = ["check_function", "check_number", "check_path", "check_whole", "is_number", "items_of", "path_of"]
 
 _T = TypeVar("_T")
 # Of its two slashes a `Path` has one. A single letter is a drive's, of which nobody takes it for somewhere else.
@@ -81,17 +81,25 @@ def check_function(name: str, given: Callable[..., object] | None) -> None:
 
 
 def check_number(name: str, given: object) -> None:
-    """Refuses what is no number.
+    """Refuses what is no number: of an int so large that no float holds it nobody can count with.
 
     Raises:
         ArgumentTypeError: it is none.
     """
-    if not isinstance(given, int | float) or math.isnan(given):
+    if not is_number(given):
         raise ArgumentTypeError(f"{name} is a number, not {given!r}")
 
 
+def is_number(given: object) -> bool:
+    """Whether something is a number that a float can hold. A flag is none, though Python has it for 0 or 1."""
+    try:
+        return isinstance(given, int | float) and not isinstance(given, bool) and not math.isnan(given)
+    except OverflowError:
+        return False
+
+
 def check_whole(name: str, given: object) -> None:
-    """Refuses what is no whole number.
+    """Refuses what is no whole number, as a flag is none.
 
     Raises:
         ArgumentTypeError: it is none.
@@ -99,4 +107,8 @@ def check_whole(name: str, given: object) -> None:
     try:
         operator.index(given)  # type: ignore[arg-type]  # that is the question
     except TypeError:
-        raise ArgumentTypeError(f"{name} is an int, not {given!r}") from None
+        is_whole = False
+    else:
+        is_whole = not isinstance(given, bool)
+    if not is_whole:
+        raise ArgumentTypeError(f"{name} is an int, not {given!r}")

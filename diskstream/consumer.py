@@ -230,8 +230,10 @@ class Consumer:
         Entries that are gone from the stream are passed over, and acknowledged where `ack` is asked for.
 
         Raises:
-            ArgumentError: there is no such signal, it cannot be handled, or not from this thread.
+            ArgumentError: an argument is out of range; there is no such signal, it cannot be handled, or not from this
+                thread.
         """
+        Wanted(count, block, False, claim_ms, None, None)  # what is wrong is told now, not behind a long backlog
         with ending_at(signals, self.stop):
             yield from self._backlog(ack=ack, count=count)
             while not self._stopped.is_set():

@@ -1,7 +1,6 @@
 """Counts, and times to wait, as Redis takes them."""
 
-import math
-
+from diskstream.arguments import is_number
 from diskstream.errors import ArgumentError, ArgumentTypeError
 
 __all__ = ["block_of", "check_block", "check_count"]
@@ -52,9 +51,5 @@ def block_of(timeout_s: float | None) -> float | None:
 
 
 def _check_seconds(given: object) -> None:
-    try:
-        if isinstance(given, int | float) and not math.isnan(given):
-            return
-    except OverflowError:  # an int that no float can hold
-        pass
-    raise ArgumentError("timeout is not an integer or out of range")
+    if not is_number(given):
+        raise ArgumentError("timeout is not an integer or out of range")

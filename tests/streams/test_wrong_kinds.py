@@ -1,5 +1,6 @@
 """What is of the wrong kind is told so by the argument's name, before anything is read or written."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import diskstream
+import diskstream.aio
 from diskstream import ArgumentError, ArgumentTypeError, Store, Stream
 from diskstream.repairing import check_repairable
 from diskstream.verifying import bytes_to_verify
@@ -82,7 +84,7 @@ def test_a_uuid_is_text(store: Store) -> None:
         diskstream.repair(store.path, uuid=5)  # type: ignore[arg-type]  # refused: of a wrong kind
 
 
-@pytest.mark.parametrize("ttl_s", ["x", b"x", None, float("nan")])
+@pytest.mark.parametrize("ttl_s", ["x", b"x", None, float("nan"), True, pytest.param(1 << 2000, id="2^2000")])
 def test_a_lease_ends_at_some_time(store: Store, ttl_s: Any) -> None:
     with pytest.raises(ArgumentError, match="ttl_s"):
         store.lease(["a"], ttl_s=ttl_s)
@@ -99,6 +101,7 @@ def test_a_lease_ends_at_some_time(store: Store, ttl_s: Any) -> None:
         ("times", 1),
         ("batch_rows", None),
         ("batch_rows", 1.5),
+        ("batch_rows", True),
         ("columns", None),
         ("columns", 5),
         ("columns", "ab"),
@@ -121,8 +124,11 @@ def test_how_to_scan_is_said_in_words_and_numbers(store: Store, name: str, given
         ("fields", lambda stream: stream.to_arrow(fields=5)),
         ("max_entries", lambda stream: stream.splits(max_entries=None)),
         ("max_bytes", lambda stream: stream.splits(max_bytes="5")),
+        ("max_bytes", lambda stream: stream.splits(max_bytes=True)),
         ("count", lambda stream: stream.id_further("-", None)),
+        ("count", lambda stream: stream.id_further("-", True)),
         ("entries_added", lambda stream: stream.set_id("9-0", entries_added="5")),
+        ("entries_added", lambda stream: stream.set_id("9-0", entries_added=True)),
         ("rows", lambda stream: stream.add_many(None)),
         ("rows", lambda stream: stream.add_many(5)),
         ("ids", lambda stream: stream.add_many([{"n": "1"}], ids=5)),
@@ -141,3 +147,34 @@ def test_what_is_no_commit_makes_no_stream(store: Store) -> None:
     with pytest.raises(ArgumentTypeError, match="commit is a Commit"):
         store.stream("new").note_commit(None)  # type: ignore[arg-type]  # refused: of a wrong kind
     assert store.streams() == [b"a"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda stream: stream.read(block=True),
+        lambda stream: stream.group("g").consumer("c").read(block=True),
+        lambda stream: stream.wait_durable("0-1", timeout=True),
+    ],
+)
+def test_that_one_waits_is_no_time_to_wait(store: Store, call: Callable[[Stream], object]) -> None:
+    """It was a second: who meant for ever took that for the end."""
+    with pytest.raises(ArgumentError, match="timeout is not an integer"):
+        call(store.stream("a"))
+
+
+@pytest.mark.parametrize("wrong", [{"block": "5"}, {"block": -1}, {"claim_ms": "60000"}, {"claim_ms": True}], ids=str)
+def test_how_a_worker_waits_is_looked_at_before_it_is_given_anything(store: Store, wrong: dict[str, Any]) -> None:
+    """It was told behind the backlog, which a worker may have for hours, and maybe never in a test."""
+    worker = store.stream("a").group("g", start="0").consumer("c")
+    assert len(worker.read()) == 1
+    with pytest.raises(ArgumentError):
+        next(worker.entries(**wrong))
+
+    async def first() -> object:
+        async with await diskstream.aio.open(store.path) as again:
+            group = await again.stream("a").group("g", create=False)
+            return await anext(group.consumer("c").entries(**wrong))
+
+    with pytest.raises(ArgumentError):
+        asyncio.run(first())
