@@ -448,6 +448,8 @@ _LIMITS = {
     _errno.ENFILE: _NO_MORE_OPEN,
     _errno.ENOMEM: "this process may have no more memory: ulimit -v says (LimitAS= in a unit of systemd)",
 }
+# What overlayfs says of a directory of a lower layer, which nobody can rename within one file system otherwise.
+_IN_AN_IMAGE = "it is in a layer of a container's image: copy the store to a volume (cp -a), and open it there"
 # "No space left" is said of files, too, of which a file system may have only so many.
 _NO_MORE_FILES = (
     "where df shows room, there may be no more files: df -i says how many are left, quota this user's limits"
@@ -471,5 +473,5 @@ def storage_error(path: str, action: str, code: int, text: str) -> StorageError:
     if code in (_errno.EACCES, _errno.EPERM):
         return ReadOnlyError(path, action, f"this user may not ({text})", _NOT_PERMITTED)
     error = StorageError(path, action, code, text)
-    error.hint = _LIMITS.get(code)
+    error.hint = _IN_AN_IMAGE if (code, action) == (_errno.EXDEV, "rename") else _LIMITS.get(code)
     return error

@@ -80,6 +80,7 @@ def test_an_error_comes_over_as_it_was(error: DiskstreamError) -> None:
         (errno.EMFILE, "ulimit -n"),
         (errno.ENFILE, "ulimit -n"),
         (errno.ENOMEM, "ulimit -v"),
+        (errno.EXDEV, ""),
         (errno.EIO, ""),
     ],
 )
