@@ -38,8 +38,8 @@ def path_of(path: str | os.PathLike[str]) -> Path:
 
     Raises:
         ArgumentTypeError: it is neither text nor a path.
-        ArgumentError: it is bytes, is empty, holds a NUL, is a URL, or, made absolute, no UTF-8; or it is relative, and
-            the working directory was removed.
+        ArgumentError: it is bytes, is empty, holds a NUL, is a URL, or, made absolute, no UTF-8, or nothing that the
+            locale can name; or it is relative, and the working directory was removed.
     """
     what = "the path of a store"
     try:
@@ -56,6 +56,11 @@ def path_of(path: str | os.PathLike[str]) -> Path:
         raise ArgumentError(f"{what} is relative, and {gone}") from None
     if any("\ud800" <= char <= "\udfff" for char in str(whole)):
         raise ArgumentError(f"{what} must be UTF-8, which {str(whole)!r} is not: rename the directory")
+    try:
+        os.fsencode(whole)
+    except UnicodeEncodeError as error:
+        locale = f"the locale has files named in {error.encoding}: set PYTHONUTF8=1, or LC_ALL=C.UTF-8"
+        raise ArgumentError(f"{what} cannot be {str(whole)!a} here, where {locale}") from None
     return whole
 
 

@@ -1,6 +1,9 @@
 """What is of the wrong kind is told so by the argument's name, before anything is read or written."""
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -33,6 +36,26 @@ def test_no_path_is_not_the_working_directory(store: Store, monkeypatch: pytest.
     monkeypatch.chdir(store.path)
     with pytest.raises(ArgumentError, match="the path of a store"):
         diskstream.verify("")
+
+
+def test_a_path_that_the_locale_cannot_name_says_how_it_can(tmp_path: Path) -> None:
+    """It was a UnicodeEncodeError, which is none of ours."""
+    program = r"""
+import diskstream
+for use in (diskstream.open, diskstream.verify):
+    try:
+        use("gr\xf6\xdfe")
+    except diskstream.ArgumentError as error:
+        print(error)
+"""
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    plain["PYTHONPATH"] = str(Path(diskstream.__file__).parent.parent)
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, **plain}, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.count("PYTHONUTF8=1") == len(done.stdout.splitlines()) == 2
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("given", ["a", b"a", None, 5])
