@@ -31,6 +31,7 @@ from diskstream.errors import (
 
 __all__ = [
     "FOLDERS",
+    "REPAIR",
     "LeftError",
     "check_filesystem",
     "check_makeable",
@@ -71,7 +72,7 @@ _BACKUP = "backup.jsonl"
 _LEASE = "lease.json"
 _BACKUPS = "backups.json"
 _BACKUP_NAME = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")  # docs/format/backup.md
-_REPAIR = "diskstream repair makes it anew; --dry-run says what else it would do"
+REPAIR = "diskstream repair makes it anew; --dry-run says what else it would do"
 # In the time of one look for a name so many entries of a directory are listed; from so many names on that is worth it.
 _LISTED_FOR_A_LOOK, _MANY_NAMES = 16, 16
 _MOST_BELOW = 100  # of a directory that is no store, looked at for one: the message waits for it
@@ -133,7 +134,7 @@ def describe(path: Path) -> dict[str, Any]:
     with wrapped(description, "read"), reading(description) as file:
         data = file.read(_MAX_STORE_JSON_BYTES)
     if not is_folder(path / "streams"):
-        raise NotAStoreError(str(path), "its directory streams is missing", _REPAIR)
+        raise NotAStoreError(str(path), "its directory streams is missing", REPAIR)
     try:
         found = json.loads(data)
         version = int(found["format_version"])
@@ -144,7 +145,7 @@ def describe(path: Path) -> dict[str, Any]:
         if version < 1:
             raise ValueError(f"format version {version}")  # noqa: TRY301  # one way out of a damaged file
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-        raise NotAStoreError(str(path), f"its store.json is damaged ({error})", _REPAIR) from error
+        raise NotAStoreError(str(path), f"its store.json is damaged ({error})", REPAIR) from error
     if incompatible:
         features = ", ".join(incompatible)
         words = f"its incompatible features name {features}"
@@ -210,7 +211,7 @@ def way_to_one(path: Path) -> str:
         if above is not None:
             return f"{above} is a store, and this lies in it"
         if _has_streams(path):
-            return _REPAIR
+            return REPAIR
         if is_there(path / _BACKUPS):
             return f"it holds backups: diskstream backup ls {path}"
         below = children(path)[:_MOST_BELOW] if is_folder(path) else []
@@ -242,7 +243,7 @@ def check_makeable(path: Path) -> None:
         if (foreign or _has_streams(path)) and not is_there(path / "store.json"):
             if foreign:
                 raise NotAStoreError(str(path), f"it holds something else ({min(foreign)}); choose an empty directory")
-            raise NotAStoreError(str(path), "it has streams, and its store.json is missing", _REPAIR)
+            raise NotAStoreError(str(path), "it has streams, and its store.json is missing", REPAIR)
 
 
 def _has_streams(path: Path) -> bool:

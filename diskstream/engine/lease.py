@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from diskstream._native import LOG_HEADER_BYTES, SegmentView
-from diskstream.engine import names
+from diskstream.engine import directory, names
 from diskstream.engine.descriptors import are_short, says_nothing
 from diskstream.engine.files import Files, open_regular, reading, wrapped
 from diskstream.engine.log import StreamLog
@@ -91,6 +91,10 @@ def make(store: Path, link: Callable[[Path], None], ttl_s: float, files: Files, 
 
     With a `name`, which nobody else may use, that is the directory's, so that whoever wrote it down before can release
     what is left of a lease whose maker was killed.
+
+    Raises:
+        NotAStoreError: the store's description was removed.
+        StorageError: the disk said no.
     """
     leases = store / "leases"
     files.mkdir(leases)
@@ -102,8 +106,11 @@ def make(store: Path, link: Callable[[Path], None], ttl_s: float, files: Files, 
         with wrapped(fresh, "write"):
             described = json.dumps({"ttl_s": ttl_s, "made_ms": time.time_ns() // 1_000_000})
             _put(fresh / _LEASE, [described.encode()])
-            with reading(store / "store.json") as file:
-                _put(fresh / "store.json", [file.read()])
+            try:
+                with reading(store / "store.json") as file:
+                    _put(fresh / "store.json", [file.read()])
+            except FileNotFoundError:  # removed under who has the store open, who needs it no more
+                raise NotAStoreError(str(store), "its store.json is missing", directory.REPAIR) from None
         target = leases / fresh.name.removeprefix(".new-")
         files.rename(fresh, target)
     except BaseException:

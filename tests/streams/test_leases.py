@@ -178,6 +178,17 @@ def test_a_store_that_is_only_read_gives_no_lease(small: Store) -> None:
         store.lease(["x"])
 
 
+def test_a_store_whose_description_is_gone_gives_no_lease_and_says_why(store: Store) -> None:
+    """It was a FileNotFoundError, which is none of ours. All else goes on: who has it open needs it no more."""
+    store.stream("a").add({"n": 1})
+    (store.path / "store.json").unlink()
+    with pytest.raises(NotAStoreError, match=r"store\.json is missing") as told:
+        store.lease(["a"])
+    assert "repair" in str(told.value.hint)
+    assert not list((store.path / "leases").iterdir())
+    store.stream("a").add({"n": 2})
+
+
 # --- how it ends ------------------------------------------------------------------------------------------------------
 
 
