@@ -197,7 +197,10 @@ class Store(Naming, Upkeep):
                 if self._closed and self._view is None:
                     return
                 self._closed = self._half_closed = True
-            self._let_go()
+            try:
+                self._let_go()
+            finally:
+                self._end_view()
 
     def _let_go(self) -> None:
         if self._keeper is not None:
@@ -221,7 +224,14 @@ class Store(Naming, Upkeep):
         for name in [name for name, log in list(self._logs.items()) if log.has_let_go]:
             del self._logs[name]
         if not self._logs and self._page.closed:
-            self._keeper, self._view, self._half_closed = None, None, False
+            self._keeper, self._half_closed = None, False
+
+    def _end_view(self) -> None:
+        """Flushes it where nobody else has it: what a signal handler raises in its finalizer would be lost."""
+        if not self._half_closed:
+            held, self._view = [self._view], None
+            if held[0] is not None and not uses(held):
+                held[0].close()
 
     def _check_open(self) -> None:
         if self._closed:

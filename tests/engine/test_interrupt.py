@@ -7,6 +7,7 @@ import pytest
 
 import diskstream
 from diskstream.engine import page
+from diskstream.engine.state import View
 from tests.engine.children import child, until
 from tests.engine.half_closed import ENDS, let_go_everywhere
 from tests.engine.interruption import (
@@ -14,6 +15,7 @@ from tests.engine.interruption import (
     interrupt_as_another_gives_way,
     interrupt_as_one_is_alone_with_a_file,
     interrupt_everywhere,
+    open_below,
 )
 from tests.engine.sample import SMALL, log_of
 from tests.engine.users import add_from_a_handler, end_without_closing, wait_for
@@ -98,6 +100,27 @@ def test_ctrl_c_is_heard_as_one_is_alone_with_a_file() -> None:
         assert worker.wait() == 0
     assert moments > 10, "too few moments to mean anything"
     assert lost == 0
+
+
+def test_ctrl_c_is_heard_as_the_view_is_flushed_with_the_last_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was flushed in a finalizer, in which an interrupt was printed, and lost: as long as two flushes take."""
+
+    def interrupted(_view: View, _text: str) -> None:
+        raise KeyboardInterrupt
+
+    store = diskstream.open(tmp_path / "s", **{**SMALL, "pending_rows": 1})
+    store.stream("x").add_many([{"n": n} for n in range(8)])
+    assert len(store.stream("x").group("g", start="0").consumer("c").read()) == 8
+    with monkeypatch.context() as patch:
+        patch.setattr(View, "_write_epoch", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            store.close()
+    assert store.closed
+    assert open_below(tmp_path / "s") == []
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        assert store.stream("x").group("g", create=False).pending().total == 8
 
 
 def test_a_signal_handler_that_uses_the_stream_it_interrupts_gets_an_error_not_a_deadlock() -> None:
