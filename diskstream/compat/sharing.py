@@ -3,13 +3,14 @@
 import os
 import threading
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
 from diskstream.aio_waiter import WaitThread
+from diskstream.arguments import path_of
 from diskstream.commands.keyspace import Keyspace
 from diskstream.compat.aio_waiting import Blocked, Blocking
 from diskstream.compat.turns import Turns
+from diskstream.system_calls import followed
 
 __all__ = ["OPEN", "Keyspaces", "Shared"]
 
@@ -52,7 +53,7 @@ class Keyspaces:
             DiskstreamError: it cannot be opened.
         """
         # A forked child opens its own: counting clients together would close what the other still has.
-        key = (os.getpid(), Path(path).resolve(), tuple(sorted(options.items())))
+        key = (os.getpid(), followed(path_of(path)), tuple(sorted(options.items())))
         with self._mutex:
             found = self._open.get(key)
             if found is None:

@@ -1,8 +1,10 @@
 """Opening, closing and sharing a client; its errors with and without redis-py; replies that are rare."""
 
+import re
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +60,29 @@ def test_all_databases_stay_where_the_first_is(tmp_path: Path, monkeypatch: pyte
     assert list((tmp_path / "elsewhere").iterdir()) == []
     with diskstream.open(tmp_path / "store" / "db1", create=False) as store:
         assert len(store.stream("s")) == 2
+
+
+@pytest.mark.parametrize("name", ["round", "round/store", "a\0b", b"store", 5, None])
+@pytest.mark.parametrize("client", [compat.Redis, compat.aio.Redis])
+def test_a_path_that_no_store_can_have_is_refused_as_by_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: Callable[[Any], object], name: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("round").symlink_to("round")
+    with pytest.raises(diskstream.DiskstreamError) as ours:
+        diskstream.open(name)
+    with pytest.raises(diskstream.DiskstreamError, match=re.escape(str(ours.value))):
+        client(name)
+
+
+def test_a_relative_path_where_the_working_directory_was_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(diskstream.DiskstreamError, match="the working directory was removed"):
+        compat.Redis("store")
 
 
 def test_clients_of_one_directory_share_what_is_open(local: Compat) -> None:
