@@ -350,7 +350,8 @@ class Loop:
             self._behind.append(connection)  # what came before it is answered first
         elif parser.error is not None:
             self._counts.protocol_errors += 1
-            connection.replies.append(ErrorReply(parser.error))
+            if connection.caller.reply_mode == "on":  # who wants no replies would take it for one to a later command
+                connection.replies.append(ErrorReply(parser.error))
             self.end(connection)
         elif parser.held_back or connection.backlog or connection.ended:
             self._behind.append(connection)

@@ -130,6 +130,16 @@ def test_client_reply_skip_before_another_one(tmp_path: Path) -> None:
         assert _answers(server, skip, ("NOSUCH",), ("ECHO", "a")) == [b"a"]
 
 
+@pytest.mark.parametrize("how", ["OFF", "SKIP"])
+@pytest.mark.parametrize("broken", [b"*1\r\nx\r\n", b"*99999999999\r\n", b'set "a\r\n'])
+def test_a_client_that_wants_no_replies_is_closed_for_a_broken_request_without_one(
+    tmp_path: Path, how: str, broken: bytes
+) -> None:
+    with serving(tmp_path / "store") as server, Client.to(server) as client:
+        client.sock.sendall(packed("CLIENT", "REPLY", how) + broken)
+        assert client.at_end()
+
+
 def test_an_exec_with_words_behind_it_ends_the_transaction(tmp_path: Path) -> None:
     with serving(tmp_path / "store") as server:
         assert _answers(server, ("MULTI",), ("EXEC", "x"), ("EXEC",)) == [
