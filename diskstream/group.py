@@ -178,6 +178,8 @@ class Group(WireGroup):
         def move(log: StreamLog, group: int) -> None:
             record = ("position", group, _start(log, start, loose=True), _entries_read(log, entries_read))
             log.retry(lambda: log.native.change([record], now_ms(log)), held=True)
+            if has_more(log, group):
+                log.ctl.ring()  # a server's clients, who stand in no queue, are given what lies behind it
 
         self._change(move, "XGROUP")
 

@@ -31,7 +31,7 @@ class Watch:
     removes and asks what has changed; another may `wait`.
 
     A stream's bell rings at each append and when the stream is moved or removed; the store's rings when one comes.
-    What changes a group alone rings none.
+    What changes a group alone rings none, unless the group is taken back behind entries, or destroyed.
     """
 
     def __init__(self) -> None:

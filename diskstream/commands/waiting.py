@@ -24,7 +24,7 @@ class Waiting:
         kin: waits that are alike have the same: where one found nothing, the others find nothing either at that moment.
             None is like no other.
         only: the same as `again` at those keys alone that have changed; None looks at all of them.
-        of_group: whether it is of a consumer group. What changes that alone rings no bell.
+        of_group: whether it is of a consumer group, which may be taken back behind entries that are there.
         rings: whether each change that may end it rings the bells of its keys: those of keys of other types do not.
         more: whether the next of kin may find something, right behind one that did. Costs less than a look.
     """

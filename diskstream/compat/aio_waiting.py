@@ -18,8 +18,8 @@ from diskstream.errors import DiskstreamError
 
 __all__ = ["Blocked", "Blocking"]
 
-# So soon it is noticed that a group has changed, which rings no bell, or that a client was closed. To look at all who
-# wait takes a tenth of the time at most.
+# So soon it is noticed that a client was closed, or that a group has changed though no bell rang: who changed it was
+# killed. To look at all who wait takes a tenth of the time at most.
 _LOOK_S, _LOOK_SHARE = 0.05, 9
 # So often it is seen whether a stream has another page.
 _STALE_S = 1.0
@@ -143,10 +143,11 @@ class Blocking:
         self._look_at = _after(now)
 
     def _may_end_unrung(self, waiting: Waiting) -> bool:
-        """Whether a look may find what rings no bell: that a group was set back, or anything where one only reads.
+        """Whether a look may find what rang no bell: that a group was set back by who was killed before he rang, or
+        anything where one only reads.
 
         Of more streams than may be open a look would open each, and close others of them. Of those that are closed here
-        a group that is set back is noticed at the next entry.
+        that is noticed at the next entry.
         """
         is_read_only = bool(self._keyspace.options.get("read_only", False))
         places = ((waiting.database, key) for key in waiting.keys)

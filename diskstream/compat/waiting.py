@@ -14,7 +14,7 @@ from diskstream.watching import Watch
 
 __all__ = ["wait"]
 
-# The longest sleep: so soon a thread notices that a group changed, which rings no bell.
+# The longest sleep: so soon a thread notices that a group changed though no bell rang. Who changed it was killed.
 _SLICE_S = 0.05
 # So often it is seen whether one of more streams than may be open has another page.
 _STALE_S = 1.0

@@ -197,6 +197,29 @@ def test_a_wait_ends_where_the_group_goes(server: Server, client: Client) -> Non
             assert str(reader.reply()).startswith("NOGROUP ")
 
 
+@pytest.mark.parametrize("policy", ["always", "everysec"])
+@pytest.mark.parametrize("most_open", [64, 1])
+def test_a_wait_ends_where_another_opening_takes_the_group_back_or_destroys_it(
+    tmp_path: Path, policy: str, most_open: int
+) -> None:
+    """One that was taken back was noticed at the next entry only; there need not come any."""
+    read = packed("XREADGROUP", "GROUP", "g", "c", "BLOCK", 0, "STREAMS", "s", "t", ">", ">")
+    with (
+        diskstream.open(tmp_path / "s", fsync=policy) as store,
+        Turns(tmp_path / "s", appendfsync=policy, max_open_streams=most_open) as turns,
+    ):
+        store.stream("t").create_group("g", mkstream=True)
+        store.stream("s").add({"f": "v"}, "1-1")
+        group = store.stream("s").group("g", start="$")
+        for change, told in ((lambda: group.set_id("0"), b"1-1"), (group.destroy, b"-NOGROUP No such key 's'")):
+            for _ in range(3):
+                turns.turn([read] if turns.server.loop.runner.waiters.count == 0 else [])
+            assert told not in turns.heard[0]
+            change()
+            turns.turn()
+            assert told in turns.heard[0]
+
+
 def test_a_wait_ends_where_the_databases_are_swapped(server: Server, client: Client) -> None:
     """Also of a consumer that found nothing behind the last delivered ID, and stands in the queue of the other."""
     client.call("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")
