@@ -288,8 +288,12 @@ def _reset_statistics(caller: Caller, _words: list[bytes]) -> Reply:
     return OK
 
 
-def _rewrite(_caller: Caller, _words: list[bytes]) -> Reply:
-    raise Failure("ERR The server is running without a config file")
+def _rewrite(caller: Caller, _words: list[bytes]) -> Reply:
+    """No client writes the file that the next start believes."""
+    path = "" if caller.host is None else caller.host.facts().get("server", {}).get("config_file")
+    if not path:
+        raise Failure("ERR The server is running without a config file")
+    raise Failure(f"ERR CONFIG REWRITE is not supported: what shall outlast the server is to be written into {path}")
 
 
 def _help(_caller: Caller, _words: list[bytes]) -> Reply:
@@ -323,7 +327,7 @@ COMMANDS = (
             "get": _sub("get", -3, _get, "Returns the effective values of configuration parameters."),
             "set": _sub("set", -4, _set, "Sets configuration parameters in-flight."),
             "resetstat": _sub("resetstat", 2, _reset_statistics, "Resets the server's statistics."),
-            "rewrite": _sub("rewrite", 2, _rewrite, "Persists the effective configuration to file.", since="2.8.0"),
+            "rewrite": _sub("rewrite", 2, _rewrite, "Is refused: the file is the operator's.", since="2.8.0"),
             "help": Command(
                 "config|help",
                 2,

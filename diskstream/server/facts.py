@@ -29,6 +29,7 @@ def facts_of(server: "Server") -> dict[str, dict[str, int | float | str]]:
     uptime = int(time.monotonic() - server.started)
     return {
         "server": {
+            "config_file": server.settings.config_file,
             "process_id": os.getpid(),
             "tcp_port": server.port,
             "uptime_in_seconds": uptime,

@@ -93,7 +93,11 @@ def _set(parse: Callable[[str], Any], default: Any, help_text: str, **more: Any)
 class ServerSettings:
     """What can be set. Each attribute's name with hyphens is the setting's name.
 
-    Attributes are documented by their `help`, which the command line and docs/server.md show.
+    Attributes are documented by their `help`, which the command line and docs/server.md show; but for
+
+    Attributes:
+        ignored: names in the file of settings that mean nothing here.
+        config_file: the whole path of that file; empty where there is none.
     """
 
     dir: str = _set(str, "data", "The directory of the store; database 0 is in it, database N in dbN below it.")
@@ -159,6 +163,7 @@ class ServerSettings:
         _number(1, 10000), 100, "Messages remembered of each producer, likewise.", changes=True
     )
     ignored: tuple[str, ...] = ()
+    config_file: str = ""
 
     @property
     def fsync(self) -> str:
@@ -255,7 +260,9 @@ def merged(
 
     found = read_config(config) if config is not None else None
     settings = from_words(found.settings if found is not None else {})
-    settings.ignored = found.ignored if found is not None else ()
+    if found is not None and config is not None:
+        settings.ignored = found.ignored
+        settings.config_file = os.fsencode(config.absolute()).decode("utf-8", "backslashreplace")
     for variable, text in (os.environ if environment is None else environment).items():
         if (
             variable.startswith(ENVIRONMENT_PREFIX)

@@ -41,6 +41,22 @@ def test_an_option_counts_more_than_the_environment_and_that_more_than_the_file(
     assert merged({}, {}) == ServerSettings()
 
 
+def test_the_file_is_named_by_info_and_is_for_no_client_to_write(tmp_path: Path) -> None:
+    """The server said that it ran without one."""
+    path = tmp_path / "redis.conf"
+    path.write_text("timeout 5", encoding="utf-8")
+    for config, refusal in (
+        (path, f"ERR CONFIG REWRITE is not supported: what shall outlast the server is to be written into {path}"),
+        (None, "ERR The server is running without a config file"),
+    ):
+        found = merged({}, {}, config)
+        with serving(tmp_path / "store", config_file=found.config_file) as server, Client.to(server) as client:
+            assert f"\r\nconfig_file:{config or ''}\r\n".encode() in client.call("INFO", "server")
+            assert client.call("CONFIG", "SET", "timeout", 6) == b"OK"
+            assert str(client.call("CONFIG", "REWRITE")) == refusal
+    assert path.read_text(encoding="utf-8") == "timeout 5"
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
