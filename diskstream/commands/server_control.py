@@ -9,7 +9,7 @@ from diskstream.commands.arguments import Words, as_int, c_text
 from diskstream.commands.caller import Caller
 from diskstream.commands.dumps import digest
 from diskstream.commands.failures import SYNTAX, misused, no_key
-from diskstream.commands.help import help_lines
+from diskstream.commands.help import help_lines, help_of
 from diskstream.commands.keyspace import DATABASES, Keyspace
 from diskstream.commands.replies import OK, Failure, Raw, Reply, Status
 from diskstream.commands.table import Command, Run
@@ -252,12 +252,13 @@ _DEBUG = {
 }
 
 
-def _container(name: str, since: str, below: dict[str, tuple[int, Run]]) -> Command:
+def _container(name: str, since: str, below: dict[str, tuple[int, Run]], shown: str) -> Command:
     """FUNCTION or SCRIPT: there are no scripts, so none is flushed."""
     subcommands = {
         key: Command(f"{name}|{key}", arity, run, frozenset({"noscript"}), group="scripting", since=since)
         for key, (arity, run) in below.items()
     }
+    subcommands["help"] = help_of(name, shown, group="scripting")
     summary = "A container for what clients ask of scripts; there are none."
     return Command(name, -2, None, group="scripting", since=since, summary=summary, subcommands=subcommands)
 
@@ -300,6 +301,6 @@ COMMANDS = (
         summary="A container for debugging.",
         subcommands=_DEBUG,
     ),
-    _container("function", "7.0.0", {"flush": (-2, _flush_scripts), "list": (-2, _list_functions)}),
-    _container("script", "2.6.0", {"flush": (-2, _flush_scripts)}),
+    _container("function", "7.0.0", {"flush": (-2, _flush_scripts), "list": (-2, _list_functions)}, "FLUSH\nLIST"),
+    _container("script", "2.6.0", {"flush": (-2, _flush_scripts)}, "FLUSH"),
 )

@@ -57,6 +57,14 @@ def test_before_authentication_only_a_few_commands(keyspace: Keyspace) -> None:
     assert (ours.caller.protocol, ours.caller.name, ours.caller.user) == (3, b"me", "default")
 
 
+@pytest.mark.parametrize("name", [command.name for command in Ours.TABLE.values() if command.subcommands])
+def test_who_is_told_to_try_help_finds_it(ours: Ours, keyspace: Keyspace, name: str) -> None:
+    """SCRIPT and FUNCTION had none."""
+    keyspace.settings.put("enable-debug-command", "yes")
+    assert ours.run(f"{name} nosuch") == Refused(f"ERR unknown subcommand 'nosuch'. Try {name.upper()} HELP.".encode())
+    assert ours.run(f"{name} HELP")[0].startswith(name.upper().encode())
+
+
 @pytest.mark.parametrize("option", ["SETNAME 'a b'", "FOO"])
 def test_a_hello_that_is_refused_has_let_nobody_in(keyspace: Keyspace, option: str) -> None:
     """With a name that is none it was refused when the password had been taken already."""
