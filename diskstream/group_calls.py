@@ -44,6 +44,7 @@ class GroupCall:
         turn: Turn | None = None,
         *,
         looked: bool = False,
+        checked: bool = False,
     ) -> None:
         """Looks at nothing yet. How long it waits counts from here.
 
@@ -54,6 +55,7 @@ class GroupCall:
             wanted: how much, and for how long.
             turn: the place that the call has in the queue already, where there is one stream only.
             looked: whether there was a look already: then this is no attempt of the consumer's any more.
+            checked: whether each stream was just seen to have its group: the first look need not open it for that.
 
         Raises:
             ReadOnlyError: the store is open for reading only.
@@ -62,7 +64,7 @@ class GroupCall:
         if store.read_only:
             raise ReadOnlyError(str(store.path))
         self._store, self._consumer, self._wanted = store, consumer, wanted
-        self._is_closed = False
+        self._is_closed, self._is_checked = False, checked
         self._places = {
             name: Place(owner, _position(after), turn, looked=looked) for name, (owner, after) in owners.items()
         }
@@ -100,8 +102,9 @@ class GroupCall:
         wanted = self._wanted
         wanted.begin()
         asked = {name: place for name, place in self._places.items() if not place.is_as_it_was()}
-        if len(self._places) > 1:
+        if len(self._places) > 1 and not self._is_checked:
             _check_groups(asked)
+        self._is_checked = False
         for name, place in asked.items():
             try:
                 waits = self.waits and not found
@@ -121,6 +124,11 @@ class GroupCall:
     def is_over(self) -> bool:
         """Whether it ends where a look has found nothing."""
         return not self.waits or self._wanted.over
+
+    @property
+    def left(self) -> set[bytes]:
+        """The streams in which the last look found something, or left it to others."""
+        return {name for name, place in self._places.items() if place.heard is None}
 
     # --- between two looks --------------------------------------------------------------------------------------------
 

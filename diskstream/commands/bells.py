@@ -1,11 +1,14 @@
 """What anybody appends to the keys that clients wait for: their bells, whatever database and type they are of."""
 
 import contextlib
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Protocol
 
 from diskstream.commands.keyspace import Keyspace
 from diskstream.commands.waiters import Key
 from diskstream.errors import DiskstreamError
+from diskstream.options import Options
 from diskstream.watching import Place, Watch
 
 __all__ = ["Bells"]
@@ -49,6 +52,20 @@ class Bells:
         except (DiskstreamError, OSError):
             return False  # the command that waits has met it already, or will at its next look
         return is_new
+
+    def add_each(self, keys: Iterable[Key], *, is_list: bool = False) -> Iterator[list[Key]]:
+        """Watches keys, as many at a time as streams may be open; gives those that were not watched.
+
+        Who looks at these before the next are watched opens none once more.
+        """
+        left = iter(keys)
+        while part := list(islice(left, self.most_open)):
+            yield [key for key in part if self.add(key, is_list=is_list)]
+
+    @property
+    def most_open(self) -> int:
+        """How many streams of a database may be open at a time."""
+        return int(self._keyspace.options.get("max_open_streams", Options().max_open_streams))
 
     def is_list(self, key: Key) -> bool:
         """Whether somebody waits, or has waited, for a list of that name."""

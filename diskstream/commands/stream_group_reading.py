@@ -87,6 +87,7 @@ class GroupRead:
         # streams are waited for than may be open, each look would ring for the next.
         self._has_looked = False
         self._looked_at: Collection[bytes] = asked.keys  # by the last look
+        self._left: set[bytes] = set()  # where, of several streams, the last look at them left something to others
 
     def begins_again(self, caller: Caller) -> bool:
         """Begins the next call in the same words; False where it must be made anew."""
@@ -166,8 +167,11 @@ class GroupRead:
         owners = {key: (store.stream(key).group(self.group, create=False), after) for key, after in run.items()}
         wanted = Wanted(asked.count, None, asked.noack, asked.claim_ms, asked.max_count, asked.max_bytes)
         consumer = as_member_name("consumer", asked.consumer)
-        with GroupCall(store, owners, consumer, wanted, looked=self._has_looked) as call:
+        looked = self._has_looked
+        # Before the first look `__init__` has seen that each has the group. More may be read than may be open.
+        with GroupCall(store, owners, consumer, wanted, looked=looked, checked=not looked) as call:
             found = call.run()
+            self._left = self._left.difference(run) | call.left
         return [(key, [*entries]) for key, entries in found.items()]
 
     def more(self) -> bool:
@@ -187,15 +191,20 @@ class GroupRead:
         times = []
         for key in self.asked.keys:
             try:
-                group = self._group_of(key)
-                left = self._ripens_in_s(group) if key in self.claiming else math.inf
-                if group.has_undelivered():  # the look before this wait left it to who waits in another process
+                left = self._ripens_in_s(self._group_of(key)) if key in self.claiming else math.inf
+                if self._leaves(key):  # the look before this wait left it to who waits in another process
                     left = min(left, _PROMISED_AGAIN_S)
             except (DiskstreamError, Failure, OSError):
                 left = 0.0  # the next look tells
             if left < math.inf:
                 times.append(time.monotonic() + left)
         return min(times, default=None)
+
+    def _leaves(self, key: bytes) -> bool:
+        """Whether the last look left entries. Of several streams none is opened to be asked: all may be too many."""
+        if len(self.asked.keys) == 1 or key in self.claiming:
+            return self._group_of(key).has_undelivered()
+        return key in self._left
 
     def _ripens_in_s(self, group: Group) -> float:
         claim_ms = self.asked.claim_ms or 0

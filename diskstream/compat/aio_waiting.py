@@ -117,10 +117,18 @@ class Blocking:
         now = time.monotonic()
         self._blocked.add(blocked)
         waiter = self._waiters.add(blocked, blocked.guarded(), now)
+        is_list, keys = not blocked.waiting.rings, list(waiter.places())
         with self._turn():
-            for key in waiter.places():
-                self._bells.add(key, is_list=not blocked.waiting.rings)
-            self._waiters.serve_new(waiter, now)
+            if len(keys) <= self._bells.most_open:
+                for key in keys:
+                    self._bells.add(key, is_list=is_list)
+                self._waiters.serve_new(waiter, now)
+                return
+            # What comes to a key that is watched already is told by its bell.
+            for fresh in self._bells.add_each(keys, is_list=is_list):
+                self._waiters.serve(fresh, now)
+                if blocked.waiter is not waiter:
+                    return
 
     def _patience_s(self) -> float:
         if not self._blocked:

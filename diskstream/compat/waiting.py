@@ -2,14 +2,16 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
+from itertools import islice
 
 from diskstream.commands.failures import failure_of
 from diskstream.commands.keyspace import Keyspace
 from diskstream.commands.replies import ErrorReply, Failure, Reply
 from diskstream.commands.waiting import Waiting
 from diskstream.errors import DiskstreamError
+from diskstream.store import Store
 from diskstream.watching import Watch
 
 __all__ = ["wait"]
@@ -39,24 +41,23 @@ def wait(
             store = keyspace.store(waiting.database)
             # Of more than may be open a look opens each, and closes others of them.
             is_many = waiting.rings and len(waiting.keys) > store.options.max_open_streams
-            for key in waiting.keys:
-                watch.add(store, key)
-            ripe_at, stale_at = -math.inf, time.monotonic() + _STALE_S
+            only = waiting.only if is_many else None
+            reply = _begin(watch, store, waiting.keys, only, turn)
+            if reply is not None:
+                return reply
+            ripe_at = -math.inf if only is None else _ripe_at(waiting)
+            stale_at = time.monotonic() + _STALE_S
             while True:
                 changed = watch.changed()  # before the look: what is appended after it ends the sleep at once
-                if time.monotonic() >= stale_at and is_many:
+                if time.monotonic() >= stale_at and only is not None:
                     changed, stale_at = [*changed, *watch.stale()], time.monotonic() + _STALE_S
                 is_ripe = ripe_at <= time.monotonic()
-                if changed or not is_many or is_ripe:
+                if changed or only is None or is_ripe:
                     with turn():
-                        if waiting.only is None or not is_many or is_ripe:
-                            reply = waiting.again()
-                        else:
-                            reply = waiting.only({name for _, name in changed})
+                        reply = waiting.again() if only is None or is_ripe else only({name for _, name in changed})
                     if reply is not None:
                         return reply
-                    ripe = waiting.ripe_at()
-                    ripe_at = math.inf if ripe is None else ripe
+                    ripe_at = _ripe_at(waiting)
                 if (left := _left(waiting, ripe_at)) <= 0:
                     break
                 watch.wait(left)
@@ -65,6 +66,31 @@ def wait(
     except DiskstreamError as error:
         return ErrorReply(failure_of(error, "wait").text)
     return waiting.otherwise
+
+
+def _begin(
+    watch: Watch,
+    store: Store,
+    keys: Sequence[bytes],
+    only: Callable[[Collection[bytes]], Reply | None] | None,
+    turn: Callable[[], AbstractContextManager[None]],
+) -> Reply | None:
+    """Watches the keys, as many at a time as may be open; where they are more, looks at these before the next."""
+    left = iter(keys)
+    while part := list(islice(left, store.options.max_open_streams)):
+        for key in part:
+            watch.add(store, key)
+        if only is not None:
+            with turn():
+                reply = only(part)
+            if reply is not None:
+                return reply
+    return None
+
+
+def _ripe_at(waiting: Waiting) -> float:
+    ripe = waiting.ripe_at()
+    return math.inf if ripe is None else ripe
 
 
 def _left(waiting: Waiting, ripe_at: float) -> float:

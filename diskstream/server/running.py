@@ -375,9 +375,11 @@ class Runner:
         self._counts.waits += 1
         waiter = self.waiters.add(connection, waiting, self.now)
         # A key that nobody listened for may have been written since the command looked.
-        fresh = [key for key in waiter.places() if self.bells.add(key, is_list=not waiting.rings)]
-        if fresh:
-            self.waiters.serve(fresh, self.now)
+        for fresh in self.bells.add_each(waiter.places(), is_list=not waiting.rings):
+            if fresh:
+                self.waiters.serve(fresh, self.now)
+            if connection.waiter is not waiter:
+                return
 
     def watch_again(self) -> None:
         """After stores were opened anew: listens to the same keys, and looks at all of them."""

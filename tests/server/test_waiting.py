@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import diskstream
+from diskstream.commands.bells import Bells
 from diskstream.commands.stream_group_reading import GroupRead
-from diskstream.commands.waiters import Waiter
+from diskstream.commands.waiters import Key, Waiter
 from diskstream.server.serving import Server
 from tests.engine.children import child
 from tests.processes.child import hold
@@ -316,6 +317,52 @@ def test_an_entry_for_who_waits_for_many_streams_opens_its_own_alone(tmp_path: P
         turns.turn([read, b"", packed("MULTI") + both + packed("EXEC")])
         turns.turn()
         assert turns.heard[1].startswith(b"-NOGROUP No such key 'of many 3'")
+
+
+@pytest.mark.parametrize(("command", "after", "times"), [("XREADGROUP GROUP g c", ">", 3), ("XREAD", "$", 2)])
+def test_a_wait_for_more_streams_than_may_be_open_opens_each_a_few_times(
+    tmp_path: Path, logs_opened: list[Path], command: str, after: str, times: int
+) -> None:
+    """Each was opened five times and more: for its group, a look, what that left, its bell, and for another look."""
+    names = [b"of many %d" % number for number in range(20)]
+    with diskstream.open(tmp_path / "s", fsync="os") as store:
+        for name in names:
+            store.stream(name).create_group("g", mkstream=True)
+    read = packed(*command.split(), "BLOCK", 0, "STREAMS", *names, *[after] * len(names))
+    with Turns(tmp_path / "s", clients=2, appendfsync="no", max_open_streams=4) as turns:
+        logs_opened.clear()
+        turns.turn([read])
+        turns.turn()
+        assert len(logs_opened) <= times * len(names)
+        turns.turn([b"", packed("XADD", names[1], "1-1", "f", "v")])
+        turns.turn()
+        assert b"1-1" in turns.heard[0]
+
+
+def test_what_comes_to_one_of_many_streams_while_they_are_listened_to_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [b"of many %d" % number for number in range(20)]
+    comes = [names[1], names[9], names[17]]  # one that was looked at, one that is being, and one that will be
+    add = Bells.add
+    with (
+        diskstream.open(tmp_path / "s", fsync="os") as other,
+        Turns(tmp_path / "s", appendfsync="no", max_open_streams=4) as turns,
+    ):
+        for name in names:
+            other.stream(name).create_group("g", mkstream=True)
+
+        def add_and_append(bells: Bells, key: Key, *, is_list: bool = False) -> bool:
+            while key[1] == names[9] and comes:
+                other.stream(comes.pop()).add({"f": "v"}, "1-1")
+            return add(bells, key, is_list=is_list)
+
+        monkeypatch.setattr(Bells, "add", add_and_append)
+        read = packed("XREADGROUP", "GROUP", "g", "c", "BLOCK", 0, "STREAMS", *names, *[">"] * len(names))
+        for _ in range(3):
+            turns.turn([read])
+            turns.turn()
+        assert bytes(turns.heard[0]).count(b"1-1") == 3
 
 
 def test_what_is_behind_the_ends_of_streams_is_not_looked_for_where_these_were_just_found(
