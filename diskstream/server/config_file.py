@@ -15,12 +15,26 @@ _NAMED = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "a": "\a"}
 # What a redis.conf may say and what means nothing here: what it is for does not exist, or is always so.
 _IGNORED = re.compile(
     r"acl.*|active-.*|activedefrag|always-show-logo|aof-.*|appenddirname|appendfilename|appendonly|auto-aof-.*"
+    r"|.*_cpulist|bind-source-addr|busy-reply-threshold"
     r"|activerehashing|close-on-.*|cluster-.*|crash-.*|daemonize|databases|dbfilename|disable-thp|dynamic-hz|enable-.*"
     r"|hash-.*|hll-.*|hz|ignore-warnings|io-threads.*|jemalloc-.*|latency-.*|lazyfree-.*|lfu-.*|list-.*|locale-.*|lua-.*"
-    r"|maxmemory.*|min-.*|no-appendfsync-.*|notify-.*|oom-.*|pidfile|proc-title-.*|rdb.*|repl-.*|replica.*|save|set-.*"
+    r"|masterauth|masteruser|maxmemory.*|min-.*|no-appendfsync-.*|notify-.*|oom-.*|pidfile|proc-title-.*"
+    r"|propagation-error-behavior|rdb.*|repl-.*|replica.*|sanitize-dump-payload|save|set-.*"
     r"|set-proc-title|shutdown-.*|slave.*|slowlog-.*|socket-mark-id|stop-writes-.*|supervised|syslog-.*|tracking-.*"
-    r"|zset-.*"
+    r"|tls-client-.*|tls-cluster|tls-replication|tls-session-.*|zset-.*"
 )
+_OUT = "take this line out"
+_ONE_USER = f"{_OUT}, and set requirepass where a password is to be asked for"
+# What a redis.conf may say, too, and what must not be passed over: a server without it would be more open, or another,
+# than its file says. With the reason why it cannot be, and the way out.
+_REFUSED = {
+    "aclfile": ("there is one user here, and no file of others", _ONE_USER),
+    "include": ("no other file is read here", "write the lines of that file into this one"),
+    "loadmodule": ("there are no modules here", _OUT),
+    "rename-command": ("each command has its own name here", _OUT),
+    "user": ("there is one user here, who may do everything", _ONE_USER),
+}
+_OTHER_TLS = "this cannot be set of TLS here", f"{_OUT}: Python's own choice of protocols and ciphers counts"
 
 
 @dataclass(frozen=True)
@@ -90,14 +104,15 @@ def read_config(path: Path) -> ConfigFile:
         name = name.lower()
         if name == "client-output-buffer-limit" and values and values[0] in ("replica", "slave", "pubsub"):
             continue  # there are no such clients
-        if name == "aclfile" and any(values):  # passed over, it would let in whom these users' passwords keep out
-            raise ServeError(
-                f"{path}:{number}: aclfile {values[0]}: there is one user here, and no file of others",
-                hint="take this line out, and set requirepass where a password is to be asked for",
-            )
+        refused = _REFUSED.get(name)
         if name in known:
             settings[name] = " ".join(values)
-        elif _IGNORED.fullmatch(name):
+        elif _IGNORED.fullmatch(name) and refused is None:
+            ignored.append(name)
+        elif refused is not None or name.startswith("tls-"):
+            if any(values):
+                why, way_out = refused or _OTHER_TLS
+                raise ServeError(f"{path}:{number}: {name} {values[0]}: {why}", hint=way_out)
             ignored.append(name)
         else:
             raise ServeError(

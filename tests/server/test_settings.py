@@ -10,6 +10,7 @@ from diskstream.server import batching, connection
 from diskstream.server.config_file import split_line
 from diskstream.server.errors import ServeError
 from diskstream.server.settings import ServerSettings, from_words, merged, names, size_of
+from tests.conftest import RedisServer
 from tests.server.client import Client, serving
 
 CONFIG = """
@@ -85,6 +86,45 @@ def test_a_file_of_users_is_not_passed_over(tmp_path: Path) -> None:
     assert "requirepass" in str(refused.value.hint)
     file.write_text('aclfile ""\nacllog-max-len 128\nacl-pubsub-default resetchannels\n')
     assert merged({}, {}, file).ignored == ("aclfile", "acllog-max-len", "acl-pubsub-default")
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("user default on #5e88 ~* +@all", "user default: there is one user here"),
+        ('rename-command FLUSHALL ""', "rename-command FLUSHALL: each command has its own name"),
+        ("include /etc/redis/more.conf", "include /etc/redis/more.conf: no other file is read"),
+        ("loadmodule /lib/x.so", "loadmodule /lib/x.so: there are no modules"),
+        ('tls-protocols "TLSv1.3"', "tls-protocols TLSv1.3: this cannot be set of TLS"),
+    ],
+)
+def test_what_keeps_others_out_is_not_passed_over(tmp_path: Path, line: str, why: str) -> None:
+    """It was told of as a name that nobody knows."""
+    file = tmp_path / "redis.conf"
+    file.write_text(line, encoding="utf-8")
+    with pytest.raises(ServeError, match=f"redis.conf:1: {why}") as refused:
+        merged({}, {}, file)
+    assert refused.value.hint
+
+
+def test_the_file_of_a_redis_with_replicas_is_read(tmp_path: Path, redis_server: RedisServer) -> None:
+    """The server did not start: there was no setting `masterauth`, nor `tls-replication`."""
+    file = tmp_path / "redis.conf"
+    given = {
+        "masterauth": "secret",
+        "masteruser": "replica",
+        "tls-replication": "no",
+        "tls-session-caching": "yes",
+        "server_cpulist": "0-3",
+        "busy-reply-threshold": "5000",
+    }
+    file.write_text("".join(f"{name} {value}\n" for name, value in given.items()), encoding="utf-8")
+    assert merged({}, {}, file).ignored == tuple(given)
+    with Client.connected(redis_server.host, redis_server.port) as client:
+        names_there = [name.decode() for name in client.call("CONFIG", "GET", "*")[::2]]
+    assert len(names_there) > 100
+    file.write_text("".join(f'{name} ""\n' for name in names_there if name not in names()), encoding="utf-8")
+    merged({}, {}, file)
 
 
 def test_a_misspelt_name_is_answered_with_the_right_one() -> None:
