@@ -259,7 +259,10 @@ def merged(
     from diskstream.server.config_file import read_config
 
     found = read_config(config) if config is not None else None
-    settings = from_words(found.settings if found is not None else {})
+    try:
+        settings = from_words(found.settings if found is not None else {})
+    except ServeError as error:
+        raise ServeError(f"{config}: {error}") from None
     if found is not None and config is not None:
         settings.ignored = found.ignored
         settings.config_file = os.fsencode(config.absolute()).decode("utf-8", "backslashreplace")

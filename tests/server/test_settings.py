@@ -62,8 +62,8 @@ def test_the_file_is_named_by_info_and_is_for_no_client_to_write(tmp_path: Path)
     ("line", "message"),
     [
         ("prot 1", r"redis\.conf:1: there is no setting prot"),
-        ("port", "port must be a number from 0 to 65535, not ''"),
-        ("port 65536", "port must be a number"),
+        ("port", r"redis\.conf: port must be a number from 0 to 65535, not ''"),
+        ("port 65536", r"redis\.conf: port must be a number"),
         ("appendfsync sometimes", "must be one of always, everysec, no"),
         ("protected-mode maybe", "must be yes or no"),
         ("proto-max-bulk-len 1tb", "must be a number of bytes"),
