@@ -124,20 +124,32 @@ class Upkeep:
                 if name is not None:
                     raise NoSuchStreamError(key)
 
-    def seal(self, name: str | bytes | None = None, *, progress: Progress | None = None) -> int:
+    def seal(
+        self,
+        name: str | bytes | None = None,
+        *,
+        progress: Progress | None = None,
+        on_sealed: Callable[[], None] | None = None,
+    ) -> int:
         """Rolls and seals a stream, or all: what was appended so far becomes packed. Returns segments sealed.
 
-        `progress` is called with the entries just packed, and the bytes of segments just written.
+        `progress` is called with the entries just packed, and the bytes of segments just written; `on_sealed` once a
+        segment is sealed, so that whoever meets an error knows of those before it.
 
         Raises:
             NoSuchStreamError: the stream that was named is not there, or was removed or renamed meanwhile.
         """
         sealed = 0
 
-        def seal_one(log: StreamLog) -> None:
+        def count_one() -> None:
             nonlocal sealed
+            sealed += 1
+            if on_sealed is not None:
+                on_sealed()
+
+        def seal_one(log: StreamLog) -> None:
             log.roll()
-            sealed += seal.seal_rolled(log, progress=progress or seal.ignore)
+            seal.seal_rolled(log, progress=progress or seal.ignore, on_sealed=count_one)
             seal.reap(log)
 
         self._at_each(name, seal_one)

@@ -1,6 +1,7 @@
 """Verbs that go over all streams: one that cannot be read is told of, the others are done, and the status is 1."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import diskstream
 from diskstream.cli import main
 from diskstream.cold_segments import opened as being_moved
 from diskstream.copying import temporary_name
+from diskstream.engine import seal
 from diskstream.engine.frames import frame_at
+from diskstream.engine.log import StreamLog
 from tests.repair.test_cases import flip
 from tests.repair.test_later_versions import VERSION, put
 
@@ -75,7 +78,8 @@ def test_seal_and_compact_do_the_others(store: Path) -> None:
     assert [len(list((store / "streams" / name).glob("*.log"))) for name in SOUND] == [1, 1]
     done = run(store, "compact", "--json")
     assert (done.exit_code, told(done)) == (1, list(SPOILT))
-    assert [each["stream"] for each in objects(done)] == list(SOUND)
+    assert [each["stream"] for each in objects(done) if "error" not in each] == list(SOUND)
+    assert [each["stream"] for each in objects(done) if "error" in each] == list(SPOILT)
 
 
 def test_what_was_sealed_is_counted_whoever_comes_first(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,6 +174,29 @@ def test_a_full_disk_is_not_told_of_each(store: Path, monkeypatch: pytest.Monkey
     done = run(store, "seal")
     assert done.exit_code == 1
     assert done.stderr.count("error: ") == 1
+
+
+@pytest.mark.parametrize("verb", ["seal", "compact"])
+def test_a_program_is_told_what_was_done_before_the_disk_was_full(
+    store: Path, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It got no object, nor anybody the number of segments that were sealed."""
+    seal_one = seal._seal_one
+    done_before: list[StreamLog] = []
+
+    def full_at_the_second(log: StreamLog, *rest: Any) -> bool:
+        if done_before:
+            raise diskstream.DiskFullError("x", "write to", 28, "No space left on device")
+        done_before.append(log)
+        return seal_one(log, *rest)
+
+    for name in ("a", *SPOILT):
+        shutil.rmtree(store / "streams" / name)
+    monkeypatch.setattr(seal, "_seal_one", full_at_the_second)
+    done = run(store, verb, "--json")
+    why = {"stream": "z", "error": "could not write to x: No space left on device: free some space and try again"}
+    whole = {"sealed": 1, "failed": [why | {"hint": None}]} if verb == "seal" else why | {"hint": None}
+    assert (done.exit_code, objects(done), done.stderr.count("error: ")) == (1, [whole], 1)
 
 
 def test_a_stream_whose_segments_somebody_else_moves_keeps_nobody_from_the_others(store: Path, place: str) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import diskstream
+from diskstream.cli.advice import for_command
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import existing_stream, whole
 from diskstream.cli.output import text
@@ -36,10 +38,18 @@ class EachStream:
         failed: how many were told of, as they cannot be done.
     """
 
-    def __init__(self, store: diskstream.Store, name: bytes | None) -> None:
+    def __init__(
+        self,
+        store: diskstream.Store,
+        name: bytes | None,
+        *,
+        on_failed: Callable[[dict[str, Any]], None] | None = None,
+    ) -> None:
+        """Looks which they are; `on_failed` gets what a program is told of each that failed, also of a full disk."""
         self.streams = list(map(store.stream, finished(store))) if name is None else [existing_stream(store, name)]
         self.failed = 0
         self._are_all = name is None
+        self._on_failed = on_failed
 
     @contextmanager
     def doing(self, stream: diskstream.Stream) -> Iterator[None]:
@@ -53,7 +63,8 @@ class EachStream:
         except diskstream.NoSuchStreamError:
             if not self._are_all:
                 raise
-        except diskstream.DiskFullError:
+        except diskstream.DiskFullError as error:
+            self._note(stream, error)
             raise
         except OF_ONE as error:
             self.tell(stream, error)
@@ -61,7 +72,13 @@ class EachStream:
     def tell(self, stream: diskstream.Stream, error: diskstream.DiskstreamError) -> None:
         """Tells of what cannot be done with one of them."""
         self.failed += 1
+        self._note(stream, error)
         Failure(f"{text(stream.name)}: {error}", hint=getattr(error, "hint", None)).show()
+
+    def _note(self, stream: diskstream.Stream, error: diskstream.DiskstreamError) -> None:
+        if self._on_failed is not None:
+            what = for_command(str(error))
+            self._on_failed({"stream": stream.name, "error": what, "hint": getattr(error, "hint", None)})
 
     def whole(self) -> list[diskstream.Stream]:
         """Those that can be read, each of the others told of: for what looks at all of them at once."""

@@ -102,10 +102,17 @@ def unsealed(log: StreamLog) -> list[SegmentView]:
     return [view for view in log.segments.views() if log.segments.is_rows(view)]
 
 
-def seal_rolled(log: StreamLog, *, progress: Progress = ignore, wait: bool = True) -> int:
+def seal_rolled(
+    log: StreamLog,
+    *,
+    progress: Progress = ignore,
+    on_sealed: Callable[[], None] | None = None,
+    wait: bool = True,
+) -> int:
     """Seals every rolled segment that is not sealed yet. Returns how many.
 
-    With `wait` false, nothing is done where another process is at it.
+    With `wait` false, nothing is done where another process is at it. `on_sealed` is called once for each that is
+    sealed: where a failure ends it, nothing else tells of those before.
     """
     if log.read_only:
         raise ReadOnlyError(str(log.directory))
@@ -116,7 +123,10 @@ def seal_rolled(log: StreamLog, *, progress: Progress = ignore, wait: bool = Tru
         for view in unsealed(log):
             if log.closed:
                 break
-            sealed += _seal_one(log, view, watched)
+            if _seal_one(log, view, watched):
+                sealed += 1
+                if on_sealed is not None:
+                    on_sealed()
 
     making_way(log, seal_each, progress, wait=wait)
     return sealed
