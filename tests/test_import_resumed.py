@@ -129,6 +129,20 @@ def test_other_files_do_not_bring_those_that_are_there_once_more(
     assert not list((tmp_path / "store" / "imports").iterdir())
 
 
+def test_what_ends_before_its_first_row_leaves_nothing_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each refused file left one of its own in the store, for ever."""
+    bad, good = tmp_path / "s.csv", rows(tmp_path / "t.csv", 200)
+    bad.write_text("a,b\n1\n")
+    run(tmp_path / "store", bad, code=1)
+    interrupted(monkeypatch, tmp_path / "store", 0, good)
+    assert list((tmp_path / "store" / "imports").iterdir()) == []
+    interrupted(monkeypatch, tmp_path / "store", 1, good)
+    assert len(list((tmp_path / "store" / "imports").iterdir())) == 1
+    assert run(tmp_path / "store", good)["resumed"] == 50
+
+
 def test_what_is_imported_again_beside_it_is_not_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = rows(tmp_path / "s.csv", 200), rows(tmp_path / "t.csv", 200)
     interrupted(monkeypatch, tmp_path / "store", 2, first)

@@ -36,7 +36,7 @@ from diskstream.ingest import (
     Source,
     TimeParser,
     Timestamps,
-    begin,
+    begun,
     importing,
     keeping_rejects,
     key_of,
@@ -175,7 +175,8 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
     CSV     the header names the fields; each value keeps its bytes, without the quotes around it
     JSONL   each member of an object is a field: strings as UTF-8, all else as it is written
     entries JSON lines with `id` and `fields`, as `diskstream export` and `range --json` write them: IDs are kept
-    lines   one field, `line`, with every byte but the newline, and but a UTF-8 byte order mark at the beginning
+    lines   one field, `line`, with every byte but the newline, and but a UTF-8 byte order mark at the beginning; the
+            carriage return of a line that ends in CR LF stays
     arrow   a column a field, or the list `fields`; IDs where id_ms and id_seq are columns. Parquet likewise
 
     What is no text is refused before anything is written: compressed files, tables under other names, UTF-16 and UTF-32
@@ -218,7 +219,7 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
         streams = {name: store.stream(os.fsencode(name)) for name in groups}
         whole = key_of({"files": sorted(path for several in paths.values() for path in several)})
         imports = [Beginning(streams[name], keys[name], paths[name], whole) for name in groups]
-        begin(store, imports, again=options["again"])
+        held.enter_context(begun(store, imports, again=options["again"]))
         version = None if options["again"] else version_of((streams[name], keys[name]) for name in groups)
         over: list[Callable[[], None]] = []
         for name, sources in groups.items():

@@ -6,7 +6,7 @@
 `diskstream import` is its command.
 """
 
-from diskstream.ingest.begun import Beginning, begin, note_over
+from diskstream.ingest.begun import Beginning, begun, note_over
 from diskstream.ingest.entry_rows import ID_FIELD
 from diskstream.ingest.errors import InputChangedError, InputError, InputOrderError, SortingError
 from diskstream.ingest.holding import importing
@@ -32,7 +32,7 @@ __all__ = [
     "Source",
     "TimeParser",
     "Timestamps",
-    "begin",
+    "begun",
     "importing",
     "keeping_rejects",
     "key_of",

@@ -14,13 +14,14 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import diskstream
 from diskstream.checked_json import checked, with_check
-from diskstream.errors import ChangedError
+from diskstream.errors import ChangedError, DiskstreamError
 from diskstream.ingest.holding import place_of
 from diskstream.ingest.resuming import rows_left_by
 from diskstream.ingest.sources import shown
@@ -28,7 +29,7 @@ from diskstream.plurals import number_of
 from diskstream.system_calls import give, open_regular, wrapped
 from diskstream.system_calls import named as list_named
 
-__all__ = ["Beginning", "begin", "note_over"]
+__all__ = ["Beginning", "begun", "note_over"]
 
 
 class Beginning(NamedTuple):
@@ -47,8 +48,11 @@ class Beginning(NamedTuple):
     whole: str
 
 
-def begin(store: diskstream.Store, imports: Sequence[Beginning], *, again: bool) -> None:
+@contextmanager
+def begun(store: diskstream.Store, imports: Sequence[Beginning], *, again: bool) -> Iterator[None]:
     """Makes sure that no other import has left rows of the same files, and writes down what this one is.
+
+    Where it ends in an error before any row is in a stream, nothing stays written down of that one.
 
     Args:
         store: the store.
@@ -59,6 +63,16 @@ def begin(store: diskstream.Store, imports: Sequence[Beginning], *, again: bool)
         ChangedError: one has.
         StorageError: the disk said no.
     """
+    try:
+        _begin(store, imports, again=again)
+        yield
+    except BaseException:
+        with suppress(DiskstreamError):  # what ends it is told
+            note_over(store, [each for each in imports if not rows_left_by(each.stream, each.key)])
+        raise
+
+
+def _begin(store: diskstream.Store, imports: Sequence[Beginning], *, again: bool) -> None:
     named = {each.stream.name.decode("latin-1"): each for each in imports if each.key}
     if not named:
         return
@@ -93,7 +107,7 @@ def _check_other(path: Path, facts: dict[str, Any], ours: Beginning, *, again: b
 
 
 def note_over(store: diskstream.Store, imports: Sequence[Beginning]) -> None:
-    """Removes what `begin` wrote down.
+    """Removes what `begun` wrote down.
 
     Raises:
         StorageError: the disk said no.
