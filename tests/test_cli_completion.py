@@ -13,6 +13,8 @@ from click.testing import CliRunner
 
 import diskstream
 from diskstream.cli import main
+from diskstream.copying import temporary_name
+from tests.repair.test_cases import flip
 
 PROGRAM = "from diskstream.cli import main; main(prog_name='diskstream')"
 
@@ -56,6 +58,20 @@ def test_names_of_groups_and_consumers_of_what_was_named_before(directory: Path)
     assert offered(["consumer", "rm", "other", "nobody"], directory) == []
 
 
+def test_of_a_damaged_stream_nothing_is_offered_and_nothing_is_said(directory: Path) -> None:
+    """Fifty lines of a traceback stood in the prompt, once for each time that the key was hit."""
+    flip(directory / "streams" / "other" / "00000001.log", 10)
+    assert offered(["group", "info", "other"], directory) == []
+    assert offered(["consumer", "rm", "other", "workers"], directory) == []
+    assert offered(["range"], directory, "ot") == ["other"]
+
+
+def test_a_stream_that_is_being_made_is_not_offered(directory: Path) -> None:
+    with diskstream.open(directory) as store:
+        store.stream(temporary_name()).add({"n": 1})
+    assert offered(["range"], directory) == ["orders:eu", "orders:us", "other"]
+
+
 def test_verbs_and_options() -> None:
     assert {"range", "rename", "rm"} <= set(offered([], None, "r"))
     assert "--columns" in offered(["export"], None, "--co")
@@ -93,6 +109,21 @@ def test_bash_itself_completes_with_it(directory: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "DISKSTREAM_DIR": str(directory)}
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=environment, check=True)
     assert done.stdout.splitlines() == ["orders:eu", "orders:us"]
+
+
+def test_fish_itself_says_what_an_option_is_for(directory: Path, tmp_path: Path) -> None:
+    """It cut what it was told at the first comma: `Print JSON`."""
+    if shutil.which("fish") is None:
+        pytest.skip("needs fish")
+    program = tmp_path / "diskstream"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{PROGRAM}" "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    asked = [f"complete -C 'diskstream range {word}'" for word in ("--js", "ord")]
+    script = "; ".join(["diskstream completion fish | source", *asked])
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "DISKSTREAM_DIR": str(directory)}
+    environment |= {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    done = subprocess.run(["fish", "-c", script], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.splitlines() == ["--json\tPrint JSON, one object a line.", "orders:eu", "orders:us"]
 
 
 def typed(line: str, directory: Path) -> list[str]:

@@ -3,61 +3,61 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import click
 from click.shell_completion import CompletionItem
 
 import diskstream
+from diskstream.copying import is_unfinished
 
 _MOST_OFFERED = 1000
 
 
 def complete_streams(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Names of streams that begin so."""
-    with _store(ctx) as store:
-        return _offered([] if store is None else store.streams(), incomplete)
+    return _offered(ctx, lambda store: (name for name in store.streams() if not is_unfinished(name)), incomplete)
 
 
 def complete_groups(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Names of groups of the stream that was named before."""
     stream = ctx.params.get("stream")
-    with _store(ctx) as store:
-        if store is None or stream is None or not store.exists(stream):
-            return []
-        return _offered((info.name for info in store.stream(stream).groups()), incomplete)
+
+    def names(store: diskstream.Store) -> Iterable[bytes]:
+        return [] if stream is None else (info.name for info in store.stream(stream).groups())
+
+    return _offered(ctx, names, incomplete)
 
 
 def complete_consumers(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Names of consumers of the group that was named before."""
     stream, group = ctx.params.get("stream"), ctx.params.get("group")
-    with _store(ctx) as store:
-        if store is None or stream is None or group is None:
+
+    def names(store: diskstream.Store) -> Iterable[bytes]:
+        if stream is None or group is None:
             return []
         found = store.stream(stream).group(group, create=False)
-        return _offered((info.name for info in found.consumers()) if found.exists() else [], incomplete)
+        return (info.name for info in found.consumers()) if found.exists() else []
+
+    return _offered(ctx, names, incomplete)
 
 
-@contextmanager
-def _store(ctx: click.Context) -> Iterator[diskstream.Store | None]:
-    """The store, for looking. Whatever is wrong, the shell offers nothing and the prompt stays clean."""
+def _offered(
+    ctx: click.Context, names: Callable[[diskstream.Store], Iterable[bytes]], incomplete: str
+) -> list[CompletionItem]:
+    """What there is of them in the store. Whatever is wrong, the shell offers nothing and the prompt stays clean."""
     directory = ctx.params.get("directory") or os.environ.get("DISKSTREAM_DIR")
-    opened: diskstream.Store | None = None
-    if directory:
-        try:
-            opened = diskstream.open(Path(directory), read_only=True, create=False)
-        except (diskstream.DiskstreamError, OSError):
-            opened = None
+    if not directory:
+        return []
     try:
-        yield opened
-    finally:
-        if opened is not None:
-            opened.close()
+        with diskstream.open(Path(directory), read_only=True, create=False) as store:
+            return _typeable(names(store), incomplete)
+    except (diskstream.DiskstreamError, OSError):
+        return []
 
 
-def _offered(names: Iterable[bytes], incomplete: str) -> list[CompletionItem]:
+def _typeable(names: Iterable[bytes], incomplete: str) -> list[CompletionItem]:
     """Names that can be typed: printable text, without what the shell's protocol takes for a separator."""
     found = []
     for name in names:

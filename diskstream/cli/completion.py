@@ -30,4 +30,6 @@ def command(ctx: click.Context, shell: str) -> None:
     assert made is not None  # click knows these three
     parts = made(ctx.find_root().command, {}, _PROGRAM, _VARIABLE)
     # Not `source()`: for bash that asks the bash of this machine for its version, and the script may be for another.
-    click.echo(parts.source_template % parts.source_vars())
+    # That of fish cuts an answer at each comma, and so what an option is for.
+    template = parts.source_template.replace('string split ","', 'string split --max 1 ","')
+    click.echo(template % parts.source_vars())
