@@ -13,8 +13,11 @@ import diskstream
 from diskstream.cli import main
 from diskstream.cli.backup.verify import command as backup_verify
 from diskstream.cli.cold.move import command as cold_move
+from diskstream.cli.stopping import told_to_end
 
 ROWS = 4_000
+# The last one comes where a terminal goes, as with a connection that is lost.
+TOLD = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 # Whoever runs the tests in the background may have them ignore SIGINT, and children inherit that.
 HEARS_SIGINT = """
 import signal
@@ -42,7 +45,7 @@ def stopped(number: signal.Signals, place: Path, *words: str) -> subprocess.Comp
         return subprocess.CompletedProcess(program, process.returncode, out, err)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", TOLD)
 def test_a_backup_that_is_stopped_says_that_the_next_one_goes_on(
     tmp_path: Path, store: Path, number: signal.Signals
 ) -> None:
@@ -63,7 +66,7 @@ def test_a_backup_that_is_stopped_says_that_the_next_one_goes_on(
     assert f"{ROWS:,} entries" in again.stdout
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", TOLD)
 def test_an_export_that_is_stopped_leaves_nothing_half_made(
     tmp_path: Path, store: Path, number: signal.Signals
 ) -> None:
@@ -77,6 +80,18 @@ def test_an_export_that_is_stopped_leaves_nothing_half_made(
     assert "error: it was stopped before it was done" in done.stderr
     assert "hint: run it again" in done.stderr
     assert list(place.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_somebody_has_ignored_stays_so(number: signal.Signals) -> None:
+    """As `nohup` has SIGHUP: what runs on without its terminal is not ended."""
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        with told_to_end():
+            signal.raise_signal(number)
+        assert signal.getsignal(number) == signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def following(directory: Path, *words: str) -> Iterator[Following]:
             pipe.close()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_what_comes_is_printed_until_it_is_told_to_end(directory: Path, number: signal.Signals) -> None:
     with following(directory, "a", "-n", "1") as tailing, diskstream.open(directory) as store:
         assert tailing.line() == "12-0  n=12"

@@ -1,4 +1,4 @@
-"""How a command that goes on for ever ends: SIGINT, SIGTERM, or nobody there to read any more."""
+"""How a command ends that is told to: SIGINT, SIGTERM, its terminal gone, or nobody there to read any more."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from diskstream.cli.standard_files import forget_output
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
+# What else is heard as SIGINT is, unless it is ignored. SIGHUP comes where a terminal goes; `nohup` has it ignored.
+_AS_INTERRUPT = (signal.SIGTERM, signal.SIGHUP)
+
 
 class Stopped(Exception):  # noqa: N818  # not an error: whoever waited for more wants no more
     """The command was told to end."""
@@ -23,7 +26,7 @@ class Stopped(Exception):  # noqa: N818  # not an error: whoever waited for more
 
 @contextmanager
 def stopping() -> Iterator[None]:
-    """SIGINT and SIGTERM raise Stopped within the block; one that nobody catches ends it quietly.
+    """Signals that end a command raise Stopped within the block; one that nobody catches ends it quietly.
 
     Raises:
         BrokenPipeError: nobody reads any more; what was not written is given up, and the command ends with status 1.
@@ -32,7 +35,9 @@ def stopping() -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # the signature is the system's
         raise Stopped
 
-    before = {number: signal.signal(number, stop) for number in _SIGNALS}
+    is_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    heard = _SIGNALS if is_ignored else (*_SIGNALS, signal.SIGHUP)
+    before = {number: signal.signal(number, stop) for number in heard}
     try:
         yield
     except Stopped:
@@ -47,15 +52,17 @@ def stopping() -> Iterator[None]:
 
 @contextmanager
 def told_to_end() -> Iterator[None]:
-    """SIGTERM is heard as SIGINT is within the block, so that what is half made is cleared away."""
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """SIGTERM and SIGHUP are heard as SIGINT is within the block, so that what is half made is cleared away."""
+    ours: list[signal.Signals] = []
+    if threading.current_thread() is threading.main_thread():
+        ours = [number for number in _AS_INTERRUPT if signal.getsignal(number) == signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, signal.default_int_handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def check_reader() -> None:
