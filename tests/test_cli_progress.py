@@ -35,7 +35,9 @@ def on_a_terminal(*words: str) -> str:
 def test_sealing_and_compacting_show_entries_bytes_rate_and_time_left(tmp_path: Path, verb: str) -> None:
     filled(tmp_path / "store")
     shown = on_a_terminal(verb, "--dir", str(tmp_path / "store"))
-    assert "ing" in shown
+    assert "ing a (1 of 2)" in shown
+    assert "ing b (2 of 2)" in shown
+    assert "(1 of 1)" not in on_a_terminal(verb, "a", "--dir", str(tmp_path / "store"))
     assert "/8000" in shown or "/4000" in shown
     assert "kB" in shown or "bytes" in shown
     assert ":" in shown  # the time that is left

@@ -33,7 +33,7 @@ def command(ctx: click.Context, *, stream: bytes | None, directory: Path, as_jso
         try:
             for found in each.streams:
                 name, reports = found.name, []
-                with each.doing(found), entries_progress(store, f"compacting {text(name)}", name) as progress:
+                with each.doing(found), entries_progress(store, each.doing_what("compacting", found), name) as progress:
                     reports = store.compact(name, progress=progress)
                 for report in reports:
                     if as_json:

@@ -50,6 +50,7 @@ class EachStream:
         self.failed = 0
         self._are_all = name is None
         self._on_failed = on_failed
+        self._begun = 0
 
     @contextmanager
     def doing(self, stream: diskstream.Stream) -> Iterator[None]:
@@ -58,6 +59,7 @@ class EachStream:
         Raises:
             DiskFullError: so it would be with the next.
         """
+        self._begun += 1
         try:
             yield
         except diskstream.NoSuchStreamError:
@@ -68,6 +70,11 @@ class EachStream:
             raise
         except OF_ONE as error:
             self.tell(stream, error)
+
+    def doing_what(self, doing: str, stream: diskstream.Stream) -> str:
+        """What a bar is called: the stream that it is `doing`, and of several also which of how many that is."""
+        position = f" ({self._begun:,} of {len(self.streams):,})" if len(self.streams) > 1 else ""
+        return f"{doing} {text(stream.name)}{position}"
 
     def tell(self, stream: diskstream.Stream, error: diskstream.DiskstreamError) -> None:
         """Tells of what cannot be done with one of them."""

@@ -9,7 +9,7 @@ import click
 
 from diskstream.cli.each_stream import EachStream
 from diskstream.cli.options import directory_option, existing_store, json_option, stream_argument
-from diskstream.cli.output import text, write_json
+from diskstream.cli.output import write_json
 from diskstream.cli.progress import entries_progress
 
 
@@ -34,7 +34,10 @@ def command(ctx: click.Context, *, stream: bytes | None, directory: Path, as_jso
         each = EachStream(store, stream, on_failed=failed.append)
         try:
             for found in each.streams:
-                with each.doing(found), entries_progress(store, f"sealing {text(found.name)}", found.name) as progress:
+                with (
+                    each.doing(found),
+                    entries_progress(store, each.doing_what("sealing", found), found.name) as progress,
+                ):
                     store.seal(found.name, progress=progress, on_sealed=count_one)
         finally:  # also where the disk is full
             if as_json:

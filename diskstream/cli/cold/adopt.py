@@ -39,7 +39,7 @@ def command(
         each = EachStream(store, stream)
         for found in each.streams:
             with each.doing(found):
-                with bytes_progress(f"reading {text(found.name)}") as (on_total, progress):
+                with bytes_progress(each.doing_what("reading", found)) as (on_total, progress):
                     report = adopt(found, place, dry_run=dry_run, progress=progress, on_total=on_total)
                 missing += len(report.missing)
                 for refused in report.refused:

@@ -51,7 +51,7 @@ def command(
             with each.doing(found):
                 report = bring_back(found, start=start, end=end, dry_run=True)
                 if not dry_run:
-                    with bytes_progress(f"fetching {text(found.name)}") as (on_total, progress):
+                    with bytes_progress(each.doing_what("fetching", found)) as (on_total, progress):
                         on_total(report.size_bytes)
                         report = bring_back(
                             found,

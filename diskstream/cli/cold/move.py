@@ -13,7 +13,6 @@ from diskstream.cli.cold.report import write_moved
 from diskstream.cli.each_stream import EachStream
 from diskstream.cli.moments import single_id
 from diskstream.cli.options import checked, directory_option, existing_store, json_option, stream_argument
-from diskstream.cli.output import text
 from diskstream.cli.progress import bytes_progress
 from diskstream.cold import move_out
 from diskstream.object_address import Address
@@ -62,7 +61,7 @@ def command(
                 if dry_run:
                     report = planned
                 else:
-                    title = f"moving {text(found.name)}"
+                    title = each.doing_what("moving", found)
                     with bytes_progress(title) as (on_total, progress):
                         on_total(2 * planned.size_bytes)  # put, and read back
                         report = move_out(found, place, progress=progress, bytes_per_s=bytes_per_s, **rule)
