@@ -7,7 +7,7 @@ from typing import IO, Any
 import click
 
 from diskstream.cli.advice import VERIFY, for_command
-from diskstream.cli.output import error_console
+from diskstream.cli.output import error_console, printable
 
 
 class Failure(click.ClickException):
@@ -19,8 +19,8 @@ class Failure(click.ClickException):
         message = for_command(message)
         if hint is not None and VERIFY[2:] in hint:
             message = message.removesuffix(VERIFY)
-        super().__init__(message.encode("utf-8", "backslashreplace").decode())
-        self.hint = hint
+        super().__init__(printable(message))
+        self.hint = None if hint is None else printable(hint)
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Write `error:` and `hint:`."""

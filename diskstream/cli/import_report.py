@@ -10,7 +10,7 @@ import click
 from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from diskstream.cli.output import error_console, text, write_json
+from diskstream.cli.output import error_console, printable, text, write_json
 from diskstream.ingest import LoadReport, Source
 from diskstream.plurals import number_of, rate_of
 
@@ -55,7 +55,7 @@ def write_report(report: LoadReport, seconds: float, *, disorder: str, as_json: 
         click.echo(f"{text(report.stream)}: {', '.join(_sentence(report, seconds, disorder))}")
     if report.skipped:
         for bad in report.bad_rows:
-            click.echo(f"skipped {bad}", err=True)
+            click.echo(f"skipped {printable(bad)}", err=True)
         more = report.skipped - len(report.bad_rows)
         click.echo(
             f"{number_of(report.skipped, 'bad row')} skipped{f', {more:,} of them not shown' if more else ''}", err=True

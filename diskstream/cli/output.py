@@ -59,6 +59,11 @@ def text(value: bytes | str) -> str:
     return f'"{escaped}"'
 
 
+def printable(said: str) -> str:
+    """What a message says, and what of it a terminal would not print escaped: it may name a file. Its lines stay."""
+    return "".join(char if char.isprintable() or char == "\n" else _escape(char) for char in said)
+
+
 def _escape(char: str) -> str:
     if char in '"\\':
         return "\\" + char

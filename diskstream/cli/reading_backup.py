@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from diskstream.backups import Backup, must_be_unchanged
+from diskstream.cli.output import printable
 from diskstream.cli.progress import bytes_progress
 
 
@@ -16,8 +17,8 @@ def tell_others(backup: Backup) -> None:
     """Says, where a backup was chosen as the newest, that others there are of another directory."""
     for other in backup.others:
         click.echo(
-            f"{backup.name} is the newest, of {backup.place}; {other.name} is the newest of {other.place}: to take "
-            "that one, name its directory",
+            f"{backup.name} is the newest, of {printable(backup.place)}; {other.name} is the newest of "
+            f"{printable(other.place)}: to take that one, name its directory",
             err=True,
         )
 

@@ -26,7 +26,7 @@ from diskstream.cli.duration import duration
 from diskstream.cli.failure import Failure
 from diskstream.cli.moments import check_order, end_bound, start_bound
 from diskstream.cli.options import as_bytes, checked, json_option, optional_directory_option
-from diskstream.cli.output import entry_facts, error_console, text, write_json
+from diskstream.cli.output import entry_facts, error_console, printable, text, write_json
 from diskstream.cli.progress import replay_progress
 from diskstream.cli.reading_backup import reading_backup
 from diskstream.cli.standard_files import check_open
@@ -217,7 +217,7 @@ def _measure(job: Job, *, as_json: bool) -> None:
     span = "as fast as it goes" if seconds is None else f"in {duration(int(seconds * 1000))}"
     would = "would go on and send" if measured.resumed else "would send"
     click.echo(
-        f"{would} {counted.sent:,} of {number_of(counted.seen, 'entry')} to {job.target}, {span}: "
+        f"{would} {counted.sent:,} of {number_of(counted.seen, 'entry')} to {printable(str(job.target))}, {span}: "
         f"IDs {counted.first} to {counted.last}"
     )
 
@@ -252,6 +252,6 @@ def _sentence(job: Job, outcome: Outcome) -> str:
         return "this replay was complete before: nothing was done"
     went_on = ", gone on with" if outcome.resumed else ""
     return (
-        f"{done.sent:,} of {number_of(done.seen, 'entry')} sent to {job.target}{went_on}, "
+        f"{done.sent:,} of {number_of(done.seen, 'entry')} sent to {printable(str(job.target))}{went_on}, "
         f"{duration(int(done.seconds * 1000))}"
     )

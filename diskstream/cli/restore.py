@@ -19,7 +19,7 @@ from diskstream.cli.consent import consent_options
 from diskstream.cli.failure import Failure
 from diskstream.cli.moments import END, check_order, end_bound, start_bound
 from diskstream.cli.options import as_bytes, checked, json_option, not_empty, optional_directory_option
-from diskstream.cli.output import plain, text, write_json
+from diskstream.cli.output import plain, printable, text, write_json
 from diskstream.cli.progress import bytes_progress
 from diskstream.cli.reading_backup import reading_backup, tell_others
 from diskstream.cli.restore_redis import restore_to_redis
@@ -210,7 +210,7 @@ def _tell_rules(restored: Restored) -> None:
 def _from(found: Backup) -> str:
     only = ", ".join(map(text, found.patterns))
     name = f"{found.name} (only {only})" if only else found.name
-    return f"{name}, a backup of {found.place}" if found.place else name
+    return f"{name}, a backup of {printable(found.place)}" if found.place else name
 
 
 def _facts(backup: Backup, restored: Restored) -> dict[str, object]:

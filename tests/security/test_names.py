@@ -116,12 +116,27 @@ def test_a_name_or_value_does_nothing_to_a_terminal(tmp_path: Path, evil: bytes)
         *(["ls"], ["range", name], ["info", name], ["group", "ls", name], ["group", "info", name, name]),
         *(["consumer", "ls", name, name], ["group", "pending", name, name], ["verify"], ["inspect"], ["count", name]),
         *(["range", f"no{name}"], ["retention", "show"], ["cold", "ls"], ["export", name]),
+        *(
+            ["replay", name, "--speed", "max", "--to", f"stream:{name}2@{tmp_path / 'store'}"],
+            ["rm", name, "--dry-run"],
+        ),
     ):
-        done = CliRunner().invoke(main, [*words, "--dir", str(tmp_path / "store")])
+        done = CliRunner().invoke(main, [*words, "--dir", str(tmp_path / "store")], color=True)  # as on a terminal
         assert done.exception is None or isinstance(done.exception, SystemExit), (words, done.exception)
         assert not set(done.output) & set("\x1b\x07\r"), words
         if words == ["ls"]:
             assert name.replace("\x1b", "\\x1b").replace("\x07", "\\x07").replace("\r", "\\r") in done.output
+
+
+def test_a_file_whose_row_is_refused_does_nothing_to_a_terminal_by_its_name(tmp_path: Path) -> None:
+    """Files that a pattern means were named by somebody else, and are named in messages as they are."""
+    file = tmp_path / "a\x1b]0;pwned\x07\rb.csv"
+    file.write_text("a,b\n1\n1,2\n")
+    words = ["import", str(file), "--stream", "s", "--dir", str(tmp_path / "store")]
+    for status, more in ((1, []), (0, ["--on-error", "skip"])):
+        done = CliRunner().invoke(main, [*words, *more], color=True)
+        assert (done.exit_code, set(done.output) & set("\x1b\x07\r")) == (status, set())
+        assert r"a\x1b]0;pwned\x07\rb.csv:2: has 1 column where the header has 2" in done.output
 
 
 @pytest.mark.parametrize(
