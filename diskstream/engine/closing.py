@@ -83,6 +83,8 @@ def mark_clean(log: "StreamLog") -> None:
             log.remove_dropped()
     if log.native.tail[2] == log.marked_lsn:
         return
+    if log.native.catch_up() and log.page.is_elsewhere():
+        return  # others went on in files that cannot be found from here: they, or the next to open them, mark it
     with log.locked():
         log.prepare()
         # The mark says that all before it was durable: a bad frame found later is rot, not a torn tail.

@@ -277,14 +277,26 @@ class StreamLog:
                 self._follow()
 
     def _follow(self) -> None:
+        """Goes on in the segments that others have begun.
+
+        Raises:
+            StreamMoved: the stream is gone from here.
+            StorageError: somebody removed or moved its files by hand.
+            CorruptionError: the next segment is missing, or another's.
+        """
         while reason := self.native.catch_up():
             if reason != FOLLOW:
                 raise StreamMoved
             number = self.ctl.written[0]
             if number < self.native.tail[0]:
                 return  # a roll of ours that was interrupted before it was published
-            with contextlib.suppress(FileNotFoundError):  # rolled again, and sealed, in between
-                self.enter(number)
+            try:
+                with self._whereabouts.asked():
+                    self.enter(number)
+            except FileNotFoundError:
+                if self.ctl.written[0] == number:  # else it was rolled again, and sealed, in between
+                    path = str(names.log_path(self.directory, number))
+                    raise CorruptionError(path, "next segment", 0, "a file that continues this log", "none") from None
 
     def _look_again(self) -> None:
         """A reader without the shared page looks at the file itself."""

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import diskstream
-from diskstream import PoisonedError, StorageError, Store
+from diskstream import CorruptionError, PoisonedError, StorageError, Store, Stream
+from diskstream.engine.log import StreamLog
 
 
 @pytest.fixture
@@ -168,3 +169,68 @@ def test_nor_does_it_get_a_lease_of_what_it_does_not_have(replaced: Store) -> No
     with pytest.raises(StorageError, match="removed or moved while it was open"):
         replaced.lease(["a"])
     assert not (replaced.path / "leases").exists()
+
+
+# --- who has not seen yet that others went on in a further segment ----------------------------------------------------
+
+
+@pytest.fixture
+def behind(tmp_path: Path, no_keepers: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """An open store that has seen one segment of a stream that has two by now."""
+    enter, tries = StreamLog.enter, iter(range(100))
+
+    def counted(log: StreamLog, number: int) -> None:
+        assert next(tries, None) is not None, "it looks for a file that will never come"
+        enter(log, number)
+
+    with diskstream.open(tmp_path / "store") as others, diskstream.open(tmp_path / "store") as store:
+        others.stream("a").add({"n": "1"})
+        assert len(store.stream("a")) == 1
+        others.stream("a").seal()
+        others.stream("a").add({"n": "2"})
+        others.close()
+        monkeypatch.setattr(StreamLog, "enter", counted)
+        yield store
+
+
+def is_removed(store: Path) -> None:
+    shutil.rmtree(store)
+
+
+def is_moved(store: Path) -> None:
+    store.rename(store.with_name("moved"))
+
+
+def is_replaced(store: Path) -> None:
+    is_moved(store)
+    with diskstream.open(store) as another:
+        another.stream("a").add({"n": "3"})
+        another.stream("a").seal()
+        another.stream("a").add({"n": "4"})
+
+
+@pytest.mark.parametrize("went", [is_removed, is_moved, is_replaced])
+@pytest.mark.parametrize("use", [lambda a: list(a.range()), lambda a: a.add({"n": "5"}), len])
+def test_who_is_to_go_on_in_files_that_went_is_told(
+    behind: Store, went: Callable[[Path], None], use: Callable[[Stream], object]
+) -> None:
+    """It looked for the next segment for ever, with all of a core; another store's was taken for a damaged one."""
+    went(behind.path)
+    with pytest.raises(StorageError, match="removed or moved while it was open"):
+        use(behind.stream("a"))
+
+
+@pytest.mark.parametrize("went", [is_removed, is_moved, is_replaced])
+def test_who_has_nothing_to_lose_there_closes_it_as_any_other(behind: Store, went: Callable[[Path], None]) -> None:
+    log = behind._log(b"a", create=False)
+    assert log is not None
+    log.marked_lsn = 0  # as if what it has seen had come from others, who did not close the stream
+    went(behind.path)
+    behind.close()
+    assert behind.closed
+
+
+def test_a_next_segment_that_alone_was_removed_is_missed(behind: Store) -> None:
+    (behind.path / "streams" / "a" / "00000002.log").unlink()
+    with pytest.raises(CorruptionError, match=r"00000002\.log: next segment .* found none"):
+        list(behind.stream("a").range())
