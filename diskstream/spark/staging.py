@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from diskstream.arrow_rows import PackedRows, pack
-from diskstream.errors import ArgumentError, NotAStoreError, storage_error
+from diskstream.errors import ArgumentError, LimitError, NotAStoreError, storage_error
+from diskstream.ids import EntryID
 from diskstream.spark.names import as_text
 from diskstream.spark.rows import Target, by_stream
 from diskstream.spark.staged_file import put_batch
@@ -48,6 +49,7 @@ __all__ = [
 _LEFT_S = 24 * 3600.0
 # A batch of this size makes one frame, however long its values are, or a few.
 _BATCH_BYTES = 16 << 20
+_NUMBERED = re.compile(r"^row \d+ ")
 
 
 @dataclass(frozen=True)
@@ -154,8 +156,7 @@ def stage(
 
             def put(made: "Iterable[tuple[str, pa.RecordBatch]]") -> None:
                 for stream, batch in made:
-                    # A row that cannot be an entry is refused here: once a manifest lists it, it is too late.
-                    sink.write(pack(batch, "columns" if target.given else "auto"))
+                    sink.write(_packed(stream, batch, given=target.given))
                     ends = (_id_at(batch, 0), _id_at(batch, batch.num_rows - 1)) if target.given else (None, None)
                     staged.append(StagedBatch(stream, batch.num_rows, *ends))
 
@@ -170,6 +171,33 @@ def stage(
         _remove(path)
         raise
     return StagedFile(f"staging/{job}/{path.name}", partition, tuple(staged))
+
+
+def _packed(stream: str, batch: "pa.RecordBatch", *, given: bool) -> list[PackedRows]:
+    """The frames of a batch. A row that cannot be an entry is refused here: once a manifest lists it, it is too late.
+
+    Raises:
+        ArgumentError: there is one; it says of which stream and, where IDs are given, with which.
+    """
+    ids = "columns" if given else "auto"
+    try:
+        return pack(batch, ids)
+    except LimitError as error:
+        raise LimitError(f"{error.what} for stream {stream}", error.limit, error.found) from error
+    except ArgumentError as error:
+        where = f", with the ID {_refused_id(batch)}," if given else ""
+        why = _NUMBERED.sub("it ", str(error))  # the row's number is of this batch alone
+        raise ArgumentError(f"a row for stream {stream}{where} cannot be an entry: {why}") from error
+
+
+def _refused_id(batch: "pa.RecordBatch") -> EntryID:
+    """The ID of the first row of which alone no entry can be made."""
+    for row in range(batch.num_rows):
+        try:
+            pack(batch.slice(row, 1), "columns")
+        except ArgumentError:
+            break
+    return EntryID(*_id_at(batch, row))
 
 
 class _Sink:

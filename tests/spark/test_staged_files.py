@@ -13,6 +13,7 @@ import diskstream
 from diskstream import ArgumentError, StorageError
 from diskstream._native import PackedRows
 from diskstream.arrow_rows import pack
+from diskstream.errors import LimitError
 from diskstream.spark import passed, staging
 from diskstream.spark.commit import Manifest
 from diskstream.spark.merging import ordered
@@ -125,6 +126,24 @@ def test_long_rows_are_several_frames_of_one_batch(at: Path, monkeypatch: pytest
 
 def test_rows_that_can_be_no_entry_are_refused_by_the_task(at: Path) -> None:
     batch = pa.record_batch({"stream": ["x"], "n": pa.array([None], pa.int64())})
-    with pytest.raises(ArgumentError, match="has no field"):
+    with pytest.raises(ArgumentError, match=r"^a row for stream x cannot be an entry: it has no field"):
         staging.stage(at, ("job", 0), [batch], TO_TWO, 10)
     assert left(at) == []
+
+
+def test_a_row_that_is_refused_is_named_by_its_id_where_it_has_one(at: Path) -> None:
+    """Its number within a batch of its stream, of which nobody knows where it began, was all that was said."""
+    batch = with_ids([7, 5, 6])
+    batch = batch.set_column(2, "n", pa.array([1, None, None], pa.int64()))
+    with pytest.raises(ArgumentError, match=r"^a row for stream x, with the ID 5-0, cannot be an entry: it has no fi"):
+        staging.stage(at, ("job", 0), [batch], GIVEN, 10)
+    first = batch.set_column(0, "id_ms", pa.array([7, 0, 6], pa.int64()))
+    with pytest.raises(ArgumentError, match=r"^a row for stream x, with the ID 0-0, cannot be an entry: .*0-0$"):
+        staging.stage(at, ("job", 0), [first.set_column(2, "n", batch["id_ms"])], GIVEN, 10)
+
+
+def test_a_row_that_is_too_large_is_told_with_its_stream(at: Path) -> None:
+    large = pa.record_batch({"stream": ["a%b"], "n": ["." * (33 << 20)]})
+    with pytest.raises(LimitError, match="entry for stream a%25b of 34603014, over the limit of 33554432") as raised:
+        staging.stage(at, ("job", 0), [large], TO_TWO, 10)
+    assert raised.value.limit == 32 << 20
