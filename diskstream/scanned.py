@@ -46,14 +46,16 @@ class Scanned:
         """The stream's name."""
         raise NotImplementedError
 
-    def _lease(self, target: Path, files: Files, *, copies: bool = True) -> lease.Moment | None:
+    def _lease(
+        self, target: Path, files: Files, *, copies: bool = True, shared: Sequence[Path] = ()
+    ) -> lease.Moment | None:
         """Links this moment of the stream below `target`; nothing where there is no stream: see `link_stream`."""
         place = target / names.encode_name(self.name)
 
         def link(log: StreamLog) -> lease.Moment | None:
             shutil.rmtree(place, ignore_errors=True)  # of a stream that was replaced while it was linked
             files.mkdir(place)
-            return lease.link_stream(log, place, files, copies=copies)
+            return lease.link_stream(log, place, files, copies=copies, shared=shared)
 
         moment = self._use(link, None)
         if moment is None:

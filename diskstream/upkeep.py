@@ -66,10 +66,11 @@ class Upkeep:
         if self._page.is_elsewhere():  # another store may be there, which would get a lease of what it does not have
             raise directory.gone(self.path, "lease streams of")
         lease.sweep(self.path, time.time())
+        shared = lease.recent(self.path)
 
         def link(target: Path) -> None:
             for name in wanted:
-                self.stream(name)._lease(target, self._files)
+                self.stream(name)._lease(target, self._files, shared=shared)
 
         return lease.make(self.path, link, ttl_s, self._files)
 

@@ -7,7 +7,8 @@
     leases/<id>/streams/...     sealed segments and rolled logs as hard links, the active log as a copy; the copy of its
                                 snapshot, so that a backup has what its own log would be mended by
 
-A lease is a store of its own, opened read-only. Its files cost no room until the store lets go of them.
+A lease is a store of its own, opened read-only. Its links cost no room until the store lets go of them, and a copy does
+where no recent lease has the same: who reads a stream again, to which nothing was added since, shares that one.
 """
 
 import contextlib
@@ -16,7 +17,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from diskstream.engine.descriptors import are_short, says_nothing
 from diskstream.engine.files import Files, open_regular, reading, wrapped
 from diskstream.engine.log import StreamLog
 from diskstream.engine.looks import children, is_folder, is_there, status
-from diskstream.errors import CorruptionError, NotAStoreError
+from diskstream.errors import CorruptionError, NotAStoreError, StorageError
 from diskstream.plurals import number_of
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "link_damaged",
     "link_stream",
     "make",
+    "recent",
     "release",
     "sweep",
     "touch",
@@ -50,6 +52,8 @@ _BESIDE = ("name",)
 # So often the files of a damaged stream are listed, while some go from under the hands of whoever links them.
 _LOOKS = 5
 _AT_ONCE = 8 << 20
+# So many leases are looked at for a copy that can be shared: readers of other streams may have made the latest ones.
+_RECENT = 8
 # What a killed process left half made is removed after this long.
 _UNFINISHED_S = 3600
 
@@ -72,6 +76,24 @@ class Moment:
     def size_bytes(self) -> int:
         """Bytes of a copy: zeros behind the end say that there is no frame."""
         return self.end + -self.end % 4096 + 4096
+
+    def is_in(self, fd: int, copy: int) -> bool:
+        """Whether an open file is a copy of this moment of the log `fd`, every byte of it, and not that log itself, as
+        leases have it that are made for backups: what is added to it would be seen there."""
+        found = os.fstat(copy)
+        if found.st_size != self.size_bytes or os.path.samestat(found, os.fstat(fd)):
+            return False
+        # Its end first: of one and the same log that is where copies differ.
+        last = max(len(self.header), self.end - 1 & -4096)
+        ending = os.pread(fd, self.end - last, last).ljust(self.size_bytes - last, b"\0")
+        if os.pread(copy, len(ending), last) != ending:
+            return False
+        at = 0
+        for piece in self.read(fd):
+            if os.pread(copy, len(piece), at) != piece:
+                return False
+            at += len(piece)
+        return at == self.size_bytes
 
     def read(self, fd: int) -> Iterator[bytes]:
         """What a copy of the log holds, piece by piece."""
@@ -119,11 +141,23 @@ def make(store: Path, link: Callable[[Path], None], ttl_s: float, files: Files, 
     return target
 
 
-def link_stream(log: StreamLog, target: Path, files: Files, *, copies: bool = True) -> Moment:
+def recent(store: Path) -> list[Path]:
+    """The leases that were made last, the latest first."""
+    made = []
+    for lease in children(store / "leases") if is_folder(store / "leases") else []:
+        if not lease.name.startswith("."):
+            with contextlib.suppress(OSError, StorageError):  # it goes, just now
+                made.append((status(lease).st_mtime_ns, lease))
+    return [lease for _, lease in sorted(made, reverse=True)[:_RECENT]]
+
+
+def link_stream(
+    log: StreamLog, target: Path, files: Files, *, copies: bool = True, shared: Sequence[Path] = ()
+) -> Moment:
     """Fills `target` with one moment of a stream.
 
-    With `copies` the active log is a copy, up to this moment; else it is linked too: who reads it must go by what is
-    returned. Then no room is needed.
+    With `copies` the active log is a copy, up to this moment, or a link to the same copy in one of the leases `shared`;
+    else it is linked itself: who reads it must go by what is returned. Then no room is needed.
 
     Segments that are there already are linked before the append lock is taken, so that writers wait for what came in
     between, and not for all that the stream has.
@@ -155,7 +189,7 @@ def link_stream(log: StreamLog, target: Path, files: Files, *, copies: bool = Tr
     try:
         for name in ahead - wanted:
             files.unlink(target / name)
-        if copies:
+        if copies and not any(_share(fd, moment, lease, target / source.name, files) for lease in shared):
             _copy(fd, moment, target / source.name)
         _link_if_there(names.state_path(log.directory, number), target, files)
     finally:
@@ -240,6 +274,20 @@ def _link_segment(log: StreamLog, view: SegmentView, target: Path, files: Files,
     raise CorruptionError(
         str(packed), "sealed segment", 0, f"a file with {number_of(view.entries, 'entry')}", "no file"
     )
+
+
+def _share(fd: int, moment: Moment, lease: Path, target: Path, files: Files) -> bool:
+    """Links the copy that another lease has, where it is the same."""
+    with contextlib.suppress(OSError, StorageError):  # it has none, or goes just now
+        copy = lease / "streams" / target.parent.name / target.name
+        other = open_regular(copy, os.O_RDONLY | os.O_NOFOLLOW)
+        try:
+            if moment.is_in(fd, other):
+                files.link(copy, target)
+                return True
+        finally:
+            os.close(other)
+    return False
 
 
 def _copy(fd: int, moment: Moment, target: Path) -> None:

@@ -1,6 +1,7 @@
 """`Store.lease`: one moment of some streams stays readable, whatever happens to them."""
 
 import os
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import diskstream
 from diskstream import EntryID, NotAStoreError, ReadOnlyError, Store, leases
 from diskstream.engine import trimming
 from diskstream.engine.files import Files
-from diskstream.engine.lease import link_stream
+from diskstream.engine.lease import Moment, link_stream
 from diskstream.engine.page import APPEND
 from diskstream.store_files import pin
 from tests.engine.children import child, hear, say
@@ -170,6 +171,78 @@ def test_sealed_segments_are_linked_and_not_copied(small: Store) -> None:
     inodes = {path.stat().st_ino for path in log_of(small).directory.iterdir()}
     kept = [path for path in (lease / "streams" / "x").iterdir() if path.stat().st_ino not in inodes]
     assert [path.suffix for path in kept] == [".log"]  # the active one
+
+
+def copy_of(lease: Path) -> Path:
+    """What a lease has of the active log."""
+    return max((lease / "streams" / "x").glob("*.log"))
+
+
+def test_leases_between_which_nothing_was_added_share_their_copy(small: Store) -> None:
+    """Who read every few seconds had as many copies as reads in an hour, of up to 64 MiB each."""
+    live = layered(small).live
+    small.sync()
+    small.lease(["x"])  # the log may not say yet how much of it is durable
+    first = small.lease(["x"])
+    for number in range(5):  # of other streams, by other readers
+        small.stream(f"other {number}").add({"n": number})
+        small.lease([f"other {number}"])
+    again, other = small.lease(["x"]), small.lease(["x"])
+    assert copy_of(first).samefile(copy_of(again))
+    assert copy_of(first).samefile(copy_of(other))
+    assert not copy_of(first).samefile(log_of(small).directory / copy_of(first).name)
+    leases.release(first)
+    small.stream("x").trim(maxlen=0)
+    assert leased(again) == live == leased(other)
+
+
+@pytest.mark.parametrize("size", [1, 3000, 5000, 20_000])
+def test_leases_of_a_stream_that_grows_share_nothing(small: Store, size: int) -> None:
+    wanted = []
+    for _ in range(6):
+        small.stream("x").add({"pad": "." * size})
+        wanted.append((small.lease(["x"]), rows(small.stream("x"))))
+    assert len({copy_of(lease).stat().st_ino for lease, _ in wanted}) == len(wanted)
+    for lease, live in wanted:
+        assert leased(lease) == live
+
+
+@pytest.mark.parametrize("place", [20, 5_000, -5_000, -1])
+def test_a_copy_that_is_not_what_was_copied_is_not_shared(store: Store, place: int) -> None:
+    store.stream("x").add_many([{"n": number, "pad": "." * 100} for number in range(100)])
+    store.sync()
+    first = store.lease(["x"])
+    damaged = copy_of(store.lease(["x"]))
+    leases.release(first)
+    data = bytearray(damaged.read_bytes())
+    data[place] ^= 1
+    damaged.write_bytes(data)
+    again = store.lease(["x"])
+    assert not copy_of(again).samefile(damaged)
+    assert len(leased(again)) == 100
+
+
+def test_the_log_itself_is_no_copy_of_it(tmp_path: Path) -> None:
+    """A lease for a backup has it, and it may be as long as a copy; what came later would be in the lease."""
+    moment = Moment("00000001.log", b"h" * 100, 5000)
+    (tmp_path / "log").write_bytes(moment.header + b"frames".ljust(4900, b".") + bytes(7288))
+    shutil.copy(tmp_path / "log", tmp_path / "copy")
+    with (tmp_path / "log").open("rb") as log, (tmp_path / "copy").open("rb") as copy:
+        assert moment.is_in(log.fileno(), copy.fileno())
+        assert not moment.is_in(log.fileno(), log.fileno())
+
+
+def test_a_link_in_place_of_a_copy_is_not_followed(store: Store, tmp_path: Path) -> None:
+    store.stream("x").add({"n": 1})
+    store.sync()
+    first = store.lease(["x"])
+    copy = copy_of(store.lease(["x"]))
+    leases.release(first)
+    copy.rename(tmp_path / "elsewhere")
+    copy.symlink_to(tmp_path / "elsewhere")
+    again = copy_of(store.lease(["x"]))
+    assert not again.is_symlink()
+    assert not again.samefile(tmp_path / "elsewhere")
 
 
 def test_a_store_that_is_only_read_gives_no_lease(small: Store) -> None:
