@@ -215,6 +215,8 @@ def plan_entries(options: ReadOptions) -> list[EntriesPartition]:
         if leased:
             leases.release(Path(path))
         raise
+    if leased and not runs:
+        leases.release(Path(path))  # no task will read from it
     return [EntriesPartition(path, options.path, run, leased=leased) for run in runs]
 
 

@@ -245,6 +245,14 @@ def test_a_store_of_a_later_version_is_told(made: Layered) -> None:
 # --- leases -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("nothing", [{"startingIds": "latest"}, {"streams": "empty"}, {"endingTimestamp": "0"}])
+def test_a_read_of_nothing_leaves_no_lease(made: Layered, nothing: dict[str, str]) -> None:
+    """Each look whether there is something new left one for an hour, with a copy of the active log."""
+    made.store.stream("empty").group("g")
+    assert ids(options(path=made.store.path, **nothing)) == []
+    assert list((made.store.path / "leases").iterdir()) == []
+
+
 def test_a_plan_that_fails_leaves_no_lease(made: Layered) -> None:
     made.store.close()
     damage_index(made.store.path)
