@@ -278,7 +278,14 @@ class View:
             return 0
 
     def close(self) -> None:
-        """Lets go; whoever is the last to do so flushes the view and says that it may be used after the next boot."""
+        """Lets go; whoever is the last to do so flushes the view and says that it may be used after the next boot.
+
+        A thread that has opened the store since finds it open as it was, or waits, and opens it anew.
+        """
+        if self._env is not None:
+            self._once_left(self._close_flushed, _PATIENCE_S)
+
+    def _close_flushed(self) -> None:
         with self._mutex:
             env = self._env
             if env is None or self._users is None:

@@ -48,6 +48,28 @@ def test_a_view_is_thrown_away_when_the_last_thread_has_left_it(
     view.close()
 
 
+def test_a_thread_that_comes_as_the_view_is_closed_waits_and_opens_it_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was told of an attempt to operate on a closed object, for as long as the flushes behind that took."""
+    view, found = open_view(tmp_path / "view"), list[bool]()
+    view.read(lambda _: True)
+    whole = View._write_epoch
+    comes = threading.Thread(target=lambda: found.append(view.read(lambda _: True)))
+
+    def noted(closing: View, text: str) -> None:
+        whole(closing, text)
+        if comes.ident is None:
+            comes.start()
+            comes.join(0.05)  # where it does not wait for this thread, it is done by then
+
+    monkeypatch.setattr(View, "_write_epoch", noted)
+    view.close()
+    comes.join(LIMIT_S)
+    assert found == [True]
+    view.close()
+
+
 def test_a_handler_within_a_transaction_is_told_that_the_view_cannot_grow_now(tmp_path: Path) -> None:
     """It waited for ever for the transaction that it had interrupted."""
     view, told = open_view(tmp_path / "view"), list[StorageError]()
