@@ -177,9 +177,28 @@ def test_on_a_terminal_the_same_place_is_drawn_again(store: diskstream.Store, jo
     assert drawn.rstrip().endswith("\x1b[?25h")  # the cursor is there again
 
 
-def on_a_terminal(*words: str) -> str:
+def test_on_a_terminal_of_80_columns_no_number_is_cut(store: diskstream.Store, jobs: diskstream.Stream) -> None:
+    """Each column lost some: entries stood as `1,2…`, and how far a group lags behind as `…`."""
+    store.stream("long name " * 8).add_many([{"n": "." * 100}] * 1_234)
+    store.stream("long name " * 8).create_group("g", "0")
+    wide = on_a_terminal("top", "--once", "-i", "50ms", "-d", str(store.path))
+    drawn = on_a_terminal("top", "--once", "-i", "50ms", "-d", str(store.path), COLUMNS="80", TERM="xterm")
+    assert all(word in wide for word in ("segs", "groups", "unflushed", "state"))
+    assert "unflushed" not in drawn
+    row = next(line for line in drawn.splitlines() if "1,234" in line)
+    assert re.search(r"1,234 +\d+\.\d kB +1,234 +0  ok", row)
+    assert row.count("…") == 1  # of the name
+
+
+def test_a_terminal_that_moves_no_cursor_is_shown_each_look(store: diskstream.Store, jobs: diskstream.Stream) -> None:
+    """Nothing was shown there until it ended, and then the last look alone."""
+    drawn = on_a_terminal("top", "-n", "3", "-i", "50ms", "-d", str(store.path), TERM="dumb")
+    assert (drawn.count("slowest consumers"), "\x1b" in drawn) == (3, False)
+
+
+def on_a_terminal(*words: str, **extra: str) -> str:
     """What a command writes to a terminal of its own."""
-    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "140", "LINES": "40"}
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "140", "LINES": "40", **extra}
     written, status = shown_on_a_terminal([sys.executable, "-c", PROGRAM, *words], environment)
     assert status == 0
     return written.decode()

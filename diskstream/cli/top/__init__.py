@@ -59,7 +59,7 @@ def command(
         if as_json:
             for pulse in pulses:
                 write_json(pulse.facts())
-        elif console().is_terminal and not once:
+        elif console().is_interactive and not once:
             _live(pulses, sort, rows)
         else:
             for pulse in pulses:
