@@ -23,9 +23,9 @@ def filled(path: Path) -> None:
             store.stream(name).add_many([{"n": n, "pad": "." * 50} for n in range(4000)])
 
 
-def on_a_terminal(*words: str) -> str:
+def on_a_terminal(*words: str, **extra: str) -> str:
     """What a verb shows on standard error where that is a terminal of 200 columns."""
-    environment = {**os.environ, "COLUMNS": "200", "TERM": "xterm"}
+    environment = {**os.environ, "COLUMNS": "200", "TERM": "xterm", **extra}
     shown, status = shown_on_a_terminal([*PROGRAM, *words], environment, output_too=False)
     assert status == 0
     return shown.decode()
@@ -41,6 +41,13 @@ def test_sealing_and_compacting_show_entries_bytes_rate_and_time_left(tmp_path: 
     assert "/8000" in shown or "/4000" in shown
     assert "kB" in shown or "bytes" in shown
     assert ":" in shown  # the time that is left
+
+
+@pytest.mark.parametrize("verb", ["seal", "verify"])
+def test_a_terminal_that_moves_no_cursor_has_no_bar(tmp_path: Path, verb: str) -> None:
+    """There was an empty line for each: thousands, of as many streams."""
+    filled(tmp_path / "store")
+    assert on_a_terminal(verb, "--dir", str(tmp_path / "store"), TERM="dumb") == ""
 
 
 @pytest.mark.parametrize("verb", ["seal", "compact"])

@@ -28,7 +28,7 @@ class Callbacks(TypedDict, total=False):
 def archive_progress() -> Iterator[Callbacks]:
     """A bar on standard error: entries, bytes, rate, time left; yields what to call. Silent, and empty, in a pipe."""
     terminal = error_console()
-    if not terminal.is_terminal:
+    if not terminal.is_interactive:
         yield {}
         return
     columns = (BarColumn(), TextColumn("{task.fields[said]}", markup=False), TimeRemainingColumn())

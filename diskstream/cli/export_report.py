@@ -21,7 +21,7 @@ from diskstream.plurals import number_of, rate_of
 def export_progress(store: diskstream.Store, request: ExportRequest) -> Iterator[Count]:
     """A bar on standard error, by bytes of names and values; yields what to call with entries and bytes written."""
     console = error_console()
-    if not console.is_terminal:
+    if not console.is_interactive:
         yield ignore
         return
     columns = (

@@ -21,7 +21,7 @@ Count = Callable[[int], None]
 def import_progress(name: bytes, sources: list[Source]) -> Iterator[tuple[Count | None, Count | None]]:
     """A bar on standard error; yields what to call with bytes read and with rows written. In a pipe it is silent."""
     console = error_console()
-    if not console.is_terminal:
+    if not console.is_interactive:
         yield None, None
         return
     sizes = [source.size() for source in sources]

@@ -60,7 +60,7 @@ def entries_progress(
 ) -> Iterator[Callable[[int, int], None] | None]:
     """A bar on standard error; yields what to call with entries and bytes just written. Silent, and None, in a pipe."""
     console = error_console()
-    if not console.is_terminal:
+    if not console.is_interactive:
         yield None
         return
     columns = (
@@ -87,7 +87,7 @@ def _count(store: diskstream.Store, stream: bytes | None) -> int | None:
 def bytes_progress(title: str) -> Iterator[tuple[Callable[[int], None], Callable[[int], None]]]:
     """The same for bytes; yields what to call with how many there will be, and with those just handled."""
     console = error_console()
-    if not console.is_terminal:
+    if not console.is_interactive:
         yield (lambda _: None), (lambda _: None)
         return
     columns = (
@@ -109,7 +109,7 @@ def reading_progress(title: str, total: Callable[[], int]) -> Iterator[Callable[
     Yields what to call with entries and bytes just read. Silent, and None, in a pipe.
     """
     console = error_console()
-    if not console.is_terminal:
+    if not console.is_interactive:
         yield None
         return
     columns = (
@@ -128,7 +128,7 @@ def reading_progress(title: str, total: Callable[[], int]) -> Iterator[Callable[
 def replay_progress(title: str) -> Iterator[tuple[Callable[[int], None], Callable[[int, int], None]]]:
     """A bar for a replay; yields what to call with how many entries there are, and with those just read and sent."""
     console = error_console()
-    if not console.is_terminal:
+    if not console.is_interactive:
         yield (lambda _: None), (lambda _, __: None)
         return
     columns = (

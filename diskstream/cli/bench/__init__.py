@@ -113,7 +113,7 @@ def _measure(
     samples: dict[tuple[str, str], list[float]] = {(case.name, policy): [] for case, policy in work}
     terminal = error_console()
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=terminal, transient=True, disable=not terminal.is_terminal) as progress:
+    with Progress(*columns, console=terminal, transient=True, disable=not terminal.is_interactive) as progress:
         task = progress.add_task("", total=rounds * len(work))
         for turn in range(rounds):
             for case, policy in work:

@@ -70,7 +70,7 @@ def demo_progress(seconds: float, board: Board) -> Iterator[Callable[[str, float
         TextColumn("{task.fields[counts]}"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_interactive) as progress:
         task = progress.add_task("starting", total=seconds, counts="")
 
         def phase(title: str, before: float) -> Callable[[float], None]:

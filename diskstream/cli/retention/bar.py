@@ -16,7 +16,7 @@ __all__ = ["removing"]
 def removing(title: str, entries: int) -> Iterator[Callable[[int], None]]:
     """A bar on standard error; yields what to call with entries just removed. Silent in a pipe."""
     console = error_console()
-    if not console.is_terminal or not entries:
+    if not console.is_interactive or not entries:
         yield lambda _: None
         return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
