@@ -305,6 +305,7 @@ class Store(Naming, Upkeep):
                         if not create:
                             if self._is_lease:
                                 lease.check(self.path)  # of a lease nothing goes but all of it
+                            directory.check_there(self.path)
                             return None
                         self._begun_keeper()  # where there can be none, no stream is left empty
                         made = self._create(name)

@@ -35,6 +35,7 @@ __all__ = [
     "LeftError",
     "check_filesystem",
     "check_makeable",
+    "check_there",
     "claimed",
     "create_stream",
     "describe",
@@ -313,6 +314,16 @@ def within(streams: Path, action: str) -> Iterator[None]:
         if is_there(streams):
             raise
         raise gone(streams.parent, action) from error
+
+
+def check_there(store: Path) -> None:
+    """Where a stream is not there: makes sure that the store is, since nothing can be said of its streams else.
+
+    Raises:
+        StorageError: it was removed or moved.
+    """
+    if not is_folder(store / "streams"):
+        raise gone(store, "look into")
 
 
 def gone(store: Path, action: str) -> StorageError:

@@ -123,6 +123,31 @@ def test_work_on_what_is_gone_is_an_error_of_ours(removed: Store, use: Callable[
         use(removed)
 
 
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize(
+    "use",
+    [
+        len,
+        lambda stream: list(stream.range()),
+        lambda stream: stream.get("1-1"),
+        lambda stream: stream.read("0"),
+        lambda stream: stream.groups(),
+        lambda stream: stream.info(),
+    ],
+    ids=["len", "range", "get", "read", "groups", "info"],
+)
+def test_nothing_is_said_of_a_stream_whose_store_is_gone(
+    tmp_path: Path, no_keepers: None, use: Callable[[Stream], object], read_only: bool
+) -> None:
+    """One that had not been opened before was said to be empty."""
+    with diskstream.open(tmp_path / "store") as store:
+        store.stream("a").add({"n": "1"})
+    with diskstream.open(tmp_path / "store", read_only=read_only) as store:
+        shutil.rmtree(tmp_path / "store")
+        with pytest.raises(StorageError, match="removed or moved while it was open"):
+            use(store.stream("a"))
+
+
 @pytest.mark.parametrize(
     "use",
     [
