@@ -18,10 +18,11 @@ from diskstream.cli.stopping import told_to_end
 ROWS = 4_000
 # The last one comes where a terminal goes, as with a connection that is lost.
 TOLD = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
-# Whoever runs the tests in the background may have them ignore SIGINT, and children inherit that.
+# Whoever runs the tests in the background may have them ignore SIGINT, or SIGHUP, and children inherit that.
 HEARS_SIGINT = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from diskstream.cli import main
 main()
 """

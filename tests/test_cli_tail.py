@@ -21,7 +21,13 @@ from diskstream.cli import main
 from diskstream.cli.tail.follower import Follower
 from diskstream.ids import MIN_ID
 
-PROGRAM = "import sys; from diskstream.cli import main; main(sys.argv[1:], prog_name='diskstream')"
+# Whoever runs the tests in the background may have them ignore SIGHUP, and children inherit that.
+PROGRAM = """
+import signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+from diskstream.cli import main
+main(sys.argv[1:], prog_name='diskstream')
+"""
 LIMIT_S = 30.0
 
 

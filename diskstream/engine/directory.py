@@ -188,7 +188,7 @@ def refuse_backup(path: Path) -> None:
     for folder in folders:
         if is_there(folder / _BACKUP):
             way = "`diskstream restore` makes a store out of it"
-        elif _is_among_backups(followed(folder)):  # it shares its files all the same
+        elif _is_among_backups(followed(folder) if is_link(folder) else folder):  # it shares its files all the same
             way = f"where its {_BACKUP} is lost, a copy of its directory elsewhere is a store"
         else:
             continue
