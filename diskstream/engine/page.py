@@ -8,16 +8,14 @@ descriptor, so a killed process leaves none behind.
 import contextlib
 import fcntl
 import os
-import random
 import secrets
 import struct
-import time
 from pathlib import Path
 
 from diskstream._native import CTL_BYTES, Ctl
 from diskstream.engine.descriptors import are_short, tried_again
 from diskstream.engine.files import Files, nameless_file, wrapped
-from diskstream.engine.locks import CAN_TELL, Locks
+from diskstream.engine.locks import Locks
 from diskstream.engine.looks import status
 from diskstream.engine.moved import FORKS
 from diskstream.errors import NamespaceError, NewerFormatError
@@ -40,7 +38,6 @@ APPEND, FLUSH, MAINTENANCE = 0, 1, 2
 POISONED, FLAG_MOVED, FLAG_CHECK, FLAG_ROTTEN = 1, 2, 4, 8  # of the page's flags
 MAGIC, VERSION = b"DSKCTL01", 1
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_FIRST_REST_S, _LONGEST_REST_S = 0.0001, 0.05
 _HEAD = struct.Struct("<8sI")  # docs/format/ctl.md
 
 
@@ -57,11 +54,6 @@ def boot_id() -> bytes:
         if are_short(error):
             raise
         return secrets.token_bytes(16)  # not known: every opening counts as one after a power cut
-
-
-def _is_used(locks: Locks, ctl: Ctl) -> bool:
-    """Whether others use the page, or are about to give it up; where the system cannot tell, if it is of this boot."""
-    return locks.has_others_recorded() if CAN_TELL else bytes(ctl.boot) == boot_id()
 
 
 def _refuse_strangers(fd: int, ctl: Ctl, path: Path) -> None:
@@ -115,7 +107,6 @@ class Page:
             NamespaceError: others use it, and they are of another PID namespace.
             StorageError: it cannot be opened.
         """
-        longest_s = _FIRST_REST_S
         while True:
             before = FORKS.count
             fd, ctl = files.open_ctl(path)
@@ -127,14 +118,13 @@ class Page:
             try:
                 with wrapped(path, "lock"):
                     alone = locks.is_alone()
-                    is_vouched_for = alone or _is_used(locks, ctl)
-                    if is_vouched_for:  # else this opening would vouch for it to another that comes like it
-                        locks.record(fcntl.F_RDLCK, wait=True)
-                if is_vouched_for and not alone:
+                    is_vouched_for = alone or locks.has_others_recorded() or bytes(ctl.boot) == boot_id()
+                    locks.record(fcntl.F_RDLCK, wait=True)
+                if not alone:
                     _refuse_strangers(fd, ctl, path)
                 # Not the file of that name any more: its directory was moved away before we had the lock.
-                # Not ready: who was alone with it died before it was done. Ready, and in use by nobody: he died, or
-                # found that he could not go on, before he began, or repaired the store: what it says is of the past.
+                # Not ready: who was alone with it died before it was done. Ready, but of another boot, and in use by
+                # nobody: he died, or found that he could not go on, before he began, and what it says is of the past.
                 if cls._is_at(fd, path) and (alone or (ctl.ready and is_vouched_for)):
                     with wrapped(path, "look at"):
                         return cls(locks, ctl, alone=alone, path=path)
@@ -142,9 +132,6 @@ class Page:
                 locks.close()
                 raise
             locks.close()
-            # Many who waited for one find it like this together: each would find another there, again and again.
-            time.sleep(random.uniform(0, longest_s))
-            longest_s = min(2 * longest_s, _LONGEST_REST_S)
 
     def becomes_last(self) -> bool:
         """Whether nobody else has the page open, which stays so until `lets_others`: who comes waits for that.
