@@ -9,6 +9,7 @@ import pytest
 import diskstream
 from diskstream import EntryID
 from diskstream.engine import seal, spare
+from diskstream.engine.log import StreamLog
 from tests.engine.sample import SMALL, log_of
 
 SNAPSHOT = 4096  # where the first frame of a log is
@@ -145,17 +146,23 @@ def repaired_pending(path: Path) -> list[EntryID]:
         return [each.id for each in store.stream("x").group("g", create=False).pending_range()]
 
 
+def trimmed_behind_a_bad_block(store: diskstream.Store) -> StreamLog:
+    """Rolls, spoils the snapshot of the new log, and trims all that went before it."""
+    log = log_of(store)
+    log.roll()
+    spoil(store.path / "streams/x/00000002.log", SNAPSHOT + 70)
+    store.stream("x").trim(maxlen=0)
+    seal.reap(log)
+    return log
+
+
 def test_a_bad_block_is_not_copied_and_what_it_can_be_made_anew_from_stays(tmp_path: Path) -> None:
     """It came while the stream was open, after its snapshot was read."""
     with diskstream.open(tmp_path / "s", **SMALL) as store:
         stream = store.stream("x")
         stream.add({"n": "1"}, "1-1")
         stream.group("g", start="0").consumer("alice").read()
-        log = log_of(store)
-        log.roll()
-        spoil(tmp_path / "s/streams/x/00000002.log", SNAPSHOT + 70)
-        stream.trim(maxlen=0)
-        seal.reap(log)
+        trimmed_behind_a_bad_block(store)
         assert files_of_stream(tmp_path / "s") == {"00000001.log", "00000002.log"}
     assert repaired_pending(tmp_path / "s") == [EntryID(1, 1)]
 
@@ -164,11 +171,7 @@ def test_what_is_left_for_a_bad_block_goes_with_the_next_roll(tmp_path: Path) ->
     with diskstream.open(tmp_path / "s", **SMALL) as store:
         stream = store.stream("x")
         stream.add({"n": "1"})
-        log = log_of(store)
-        log.roll()
-        spoil(tmp_path / "s/streams/x/00000002.log", SNAPSHOT + 70)
-        stream.trim(maxlen=0)
-        seal.reap(log)
+        log = trimmed_behind_a_bad_block(store)
         stream.add({"n": "2"})
         log.roll()
         seal.reap(log)
@@ -190,11 +193,7 @@ def test_a_bad_block_is_not_read_again_at_each_look_at_what_may_go(
     with diskstream.open(tmp_path / "s", **SMALL) as store:
         stream = store.stream("x")
         stream.add({"n": "1"})
-        log = log_of(store)
-        log.roll()
-        spoil(tmp_path / "s/streams/x/00000002.log", SNAPSHOT + 70)
-        stream.trim(maxlen=0)
-        seal.reap(log)
+        log = trimmed_behind_a_bad_block(store)
         assert len(read) == 1
         seal.reap(log)
         assert len(read) == 1
