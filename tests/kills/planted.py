@@ -86,25 +86,26 @@ def errors_passed_over(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Files, "rename", rename)
 
 
-# The kind of job that finds it, and from which seed on it does so soon.
-MISTAKES: dict[str, tuple[str, int, Callable[[pytest.MonkeyPatch], None]]] = {
-    "added in two frames": ("kill", 1, added_in_two_frames),
-    "removed before there is another": ("kill", 3, removed_before_there_is_another),
-    "made bit by bit": ("kill", 1, made_bit_by_bit),
-    "left lying about": ("kill", 3, left_lying_about),
-    "errors of the system": ("error", 1, errors_of_the_system),
-    "errors passed over": ("error", 101, errors_passed_over),
+_ANY: frozenset[str] = frozenset()
+# The kind of job that finds it, and at which system calls: one that is rare is not left to chance.
+MISTAKES: dict[str, tuple[str, frozenset[str], Callable[[pytest.MonkeyPatch], None]]] = {
+    "added in two frames": ("kill", frozenset({"pwrite64", "pwritev2"}), added_in_two_frames),
+    "removed before there is another": ("kill", _ANY, removed_before_there_is_another),
+    "made bit by bit": ("kill", _ANY, made_bit_by_bit),
+    "left lying about": ("kill", _ANY, left_lying_about),
+    "errors of the system": ("error", _ANY, errors_of_the_system),
+    "errors passed over": ("error", frozenset({"rename"}), errors_passed_over),
 }
 
 
 def hunt(mistake: str) -> None:
     """Plants a mistake in this process, and says what comes of it."""
-    kind, start, plant = MISTAKES[mistake]
+    kind, calls, plant = MISTAKES[mistake]
     with pytest.MonkeyPatch.context() as patch:
         plant(patch)
-        for seed in range(start, start + 20):
+        for seed in range(1, 21):
             for policy in ("always", "os"):
-                outcome = run(Job(kind, Script(policy, seed), 8))
+                outcome = run(Job(kind, Script(policy, seed), 8, calls=calls))
                 if outcome.violations:
                     say("caught", seed, *" ".join(outcome.violations)[:300].split("\n"))
                     return

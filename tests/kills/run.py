@@ -37,6 +37,7 @@ class Job:
         places: at how many of its calls; None is each of them.
         until: when (of the monotonic clock) no other one is begun; one always is.
         only: the call to take, for a replay.
+        calls: the system calls to strike at, by name; none means any of them.
     """
 
     kind: str
@@ -44,6 +45,7 @@ class Job:
     places: int | None
     until: float = float("inf")
     only: int | None = None
+    calls: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -55,12 +57,13 @@ class Outcome:
     violations: list[str] = field(default_factory=list)
 
 
-def _places(job: Job, total: int) -> list[int]:
+def _places(job: Job, found: Sequence[Call]) -> list[int]:
     """Which calls to take, in an order by chance, so that a job that is cut short has been everywhere."""
     if job.only is not None:
         return [job.only]
-    wanted = total if job.places is None else min(total, job.places)
-    return random.Random(f"places/{job.script}").sample(range(total), wanted)
+    all_of_them = [nth for nth, call in enumerate(found) if not job.calls or call.name in job.calls]
+    wanted = len(all_of_them) if job.places is None else min(len(all_of_them), job.places)
+    return random.Random(f"places/{job.script}").sample(all_of_them, wanted)
 
 
 # --- killed -----------------------------------------------------------------------------------------------------------
@@ -100,7 +103,7 @@ def _kill(job: Job, directory: Path, outcome: Outcome) -> None:
         outcome.violations.append(f"{job.script} does not run: {counted.code}, {counted.said.decode()}")
         return
     found = calls(counted.log)
-    for turn, nth in enumerate(_places(job, len(found))):
+    for turn, nth in enumerate(_places(job, found)):
         if turn and time.monotonic() > job.until:
             return
         joined = random.Random(f"{job.script}/{nth}").random() < 0.3
@@ -195,7 +198,7 @@ def _error(job: Job, directory: Path, outcome: Outcome) -> None:
     root = str(directory / "failing")
     # A stream's name is left out: while it cannot be read, the stream is one of those that verify calls unreadable.
     found = [call for call in calls(counted.log) if call.name in _FAILS and root in call.text and not _is_name(call)]
-    for turn, place in enumerate(_places(job, len(found))):
+    for turn, place in enumerate(_places(job, found)):
         if turn and time.monotonic() > job.until:
             return
         call = found[place]
@@ -229,7 +232,7 @@ def _archive(job: Job, directory: Path, outcome: Outcome) -> None:
             outcome.violations.append(f"an archive that nobody kills: {error}")
             return
         found = calls(counted.log)
-        for turn, nth in enumerate(_places(job, len(found))):
+        for turn, nth in enumerate(_places(job, found)):
             if turn and time.monotonic() > job.until:
                 return
             try:
