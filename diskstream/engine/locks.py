@@ -12,8 +12,9 @@ from diskstream.engine import forking
 from diskstream.engine.files import open_regular, wrapped
 from diskstream.engine.moved import FORKS, ForkedError
 
-__all__ = ["Locks", "exclusively", "is_held", "lock_now"]
+__all__ = ["CAN_TELL", "Locks", "exclusively", "is_held", "lock_now"]
 
+CAN_TELL = hasattr(fcntl, "F_OFD_GETLK")  # whether others have a record locked: of Linux
 _RECORD = "hhqqi4x"  # struct flock
 _FLOCK, _RECORDED = "flock", "record"
 

@@ -6,19 +6,22 @@ descriptor, so a killed process leaves none behind.
 """
 
 import contextlib
+import errno
 import fcntl
 import os
+import random
 import secrets
 import struct
+import time
 from pathlib import Path
 
 from diskstream._native import CTL_BYTES, Ctl
 from diskstream.engine.descriptors import are_short, tried_again
 from diskstream.engine.files import Files, nameless_file, wrapped
-from diskstream.engine.locks import Locks
+from diskstream.engine.locks import CAN_TELL, Locks
 from diskstream.engine.looks import status
 from diskstream.engine.moved import FORKS
-from diskstream.errors import NamespaceError, NewerFormatError
+from diskstream.errors import NamespaceError, NewerFormatError, StorageError
 
 __all__ = [
     "APPEND",
@@ -38,6 +41,10 @@ APPEND, FLUSH, MAINTENANCE = 0, 1, 2
 POISONED, FLAG_MOVED, FLAG_CHECK, FLAG_ROTTEN = 1, 2, 4, 8  # of the page's flags
 MAGIC, VERSION = b"DSKCTL01", 1
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_FIRST_REST_S, _LONGEST_REST_S = 0.0001, 0.05
+# How long to rest in all for somebody who has the `flock` and no record: for moments, as one comes or goes; for as long
+# as he keeps the store, where a signal interrupted its closing. The first time is for a page of this boot.
+_PATIENCE_S, _LONGEST_PATIENCE_S = 1.0, 10.0
 _HEAD = struct.Struct("<8sI")  # docs/format/ctl.md
 
 
@@ -54,6 +61,33 @@ def boot_id() -> bytes:
         if are_short(error):
             raise
         return secrets.token_bytes(16)  # not known: every opening counts as one after a power cut
+
+
+def _is_vouched_for(locks: Locks, ctl: Ctl, rested_s: float) -> bool:
+    """Whether a page that one is not alone with says what is so now: others use it, or are about to give it up.
+
+    Where nobody does, it says what the last user left, who may have been killed. Of this boot that is better than to
+    wait for ever, as it would be for somebody who cannot give up his lock.
+    """
+    is_used = CAN_TELL and locks.has_others_recorded()
+    is_hopeless = not CAN_TELL or rested_s >= _PATIENCE_S
+    return is_used or (is_hopeless and bytes(ctl.boot) == boot_id())
+
+
+def _rest(path: Path, rested_s: float, longest_s: float) -> float:
+    """Waits for a moment by chance. Returns how long that is in all.
+
+    Many who waited for one that died find a page like this together: each would find another there, again and again.
+
+    Raises:
+        StorageError: it was too long by then.
+    """
+    if rested_s >= _LONGEST_PATIENCE_S:
+        why = "a process that does not use it has it locked, perhaps as its closing was interrupted: end that process"
+        raise StorageError(str(path), "open", errno.EBUSY, why)
+    rest_s = random.uniform(0, longest_s)
+    time.sleep(rest_s)
+    return rested_s + rest_s
 
 
 def _refuse_strangers(fd: int, ctl: Ctl, path: Path) -> None:
@@ -107,6 +141,7 @@ class Page:
             NamespaceError: others use it, and they are of another PID namespace.
             StorageError: it cannot be opened.
         """
+        rested_s, longest_s = 0.0, _FIRST_REST_S
         while True:
             before = FORKS.count
             fd, ctl = files.open_ctl(path)
@@ -118,13 +153,14 @@ class Page:
             try:
                 with wrapped(path, "lock"):
                     alone = locks.is_alone()
-                    is_vouched_for = alone or locks.has_others_recorded() or bytes(ctl.boot) == boot_id()
-                    locks.record(fcntl.F_RDLCK, wait=True)
-                if not alone:
+                    is_vouched_for = alone or _is_vouched_for(locks, ctl, rested_s)
+                    if is_vouched_for:  # else this opening would vouch for it to another that comes like it
+                        locks.record(fcntl.F_RDLCK, wait=True)
+                if is_vouched_for and not alone:
                     _refuse_strangers(fd, ctl, path)
                 # Not the file of that name any more: its directory was moved away before we had the lock.
-                # Not ready: who was alone with it died before it was done. Ready, but of another boot, and in use by
-                # nobody: he died, or found that he could not go on, before he began, and what it says is of the past.
+                # Not ready: who was alone with it died before it was done. Ready, and in use by nobody: he died, or
+                # found that he could not go on, before he began, or repaired the store: what it says is of the past.
                 if cls._is_at(fd, path) and (alone or (ctl.ready and is_vouched_for)):
                     with wrapped(path, "look at"):
                         return cls(locks, ctl, alone=alone, path=path)
@@ -132,6 +168,8 @@ class Page:
                 locks.close()
                 raise
             locks.close()
+            rested_s = _rest(path, rested_s, longest_s)
+            longest_s = min(2 * longest_s, _LONGEST_REST_S)
 
     def becomes_last(self) -> bool:
         """Whether nobody else has the page open, which stays so until `lets_others`: who comes waits for that.
