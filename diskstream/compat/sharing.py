@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections.abc import Hashable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -53,7 +54,9 @@ class Keyspaces:
             DiskstreamError: it cannot be opened.
         """
         # A forked child opens its own: counting clients together would close what the other still has.
-        key = (os.getpid(), followed(path_of(path)), tuple(sorted(options.items())))
+        key: object = (os.getpid(), followed(path_of(path)), tuple(sorted(options.items())))
+        if not all(isinstance(value, Hashable) for value in options.values()):
+            key = object()  # a wrong one, as opening it will say; or a clock that is equal to no other
         with self._mutex:
             found = self._open.get(key)
             if found is None:

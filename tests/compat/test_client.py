@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,26 @@ def test_a_database_may_be_named_in_digits(tmp_path: Path) -> None:
         assert client.xlen("s") == 1
     with compat.Redis(tmp_path / "store", None) as client:  # type: ignore[arg-type]  # as redis-py takes it
         assert client.xlen("s") == 0
+
+
+def test_an_option_that_can_be_no_key_is_told_as_any_other(tmp_path: Path) -> None:
+    with pytest.raises(diskstream.ArgumentError, match=r"fsync must be .* not \['always'\]"):
+        compat.Redis(tmp_path / "store", fsync=["always"])
+
+
+def test_a_clock_that_can_be_no_key_is_shared_with_nobody(tmp_path: Path) -> None:
+    @dataclass
+    class Standing:
+        ms: int
+
+        def __call__(self) -> int:
+            return self.ms
+
+    with compat.Redis(tmp_path / "store", clock=Standing(5)) as client, compat.Redis(tmp_path / "store") as other:
+        assert client.xadd("s", {"a": 1}) == b"5-0"
+        assert other.xlen("s") == 1
+        opened = client._link._shared.keyspace
+    assert not opened.is_open()
 
 
 def test_all_databases_stay_where_the_first_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

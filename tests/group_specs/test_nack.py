@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from diskstream import Consumer, Group, NoGroupError, Stream
+from diskstream import ArgumentError, Consumer, Group, NoGroupError, Stream
 from tests.group_specs.clock import Clock
 from tests.group_specs.shown import fill, given, held, owners
 from tests.streams.layers import ids
@@ -54,6 +54,15 @@ def test_a_count_that_is_said_goes_before_the_mode(group: Group, alice: Consumer
     assert held(group) == [("1-0", b"", -1, 5)]
     assert group.nack("1-0", mode=mode, retry_count=0) == 1
     assert held(group) == [("1-0", b"", -1, 0)]
+
+
+@pytest.mark.parametrize("mode", ["fail", "", [], None, 1])
+def test_a_mode_that_is_none_is_an_error_and_changes_nothing(group: Group, alice: Consumer, mode: Any) -> None:
+    alice.read(count=1)
+    before = held(group)
+    with pytest.raises(ArgumentError, match="mode must be SILENT, FAIL, or FATAL"):
+        group.nack("1-0", mode=mode)
+    assert held(group) == before
 
 
 def test_a_delivery_can_be_given_back_in_each_mode(group: Group, alice: Consumer) -> None:
