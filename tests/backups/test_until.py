@@ -229,6 +229,20 @@ def test_a_last_id_that_was_set_later_is_later(tmp_path: Path) -> None:
     assert state.last_id == EntryID(1, 0)
 
 
+def test_an_id_that_was_given_later_comes_again_where_the_clock_is_behind_it_unless_the_last_one_is_set(
+    tmp_path: Path,
+) -> None:
+    with diskstream.open(tmp_path / "store", fsync="os", clock=lambda: 50) as store:
+        assert [str(store.stream("x").add({"n": n})) for n in range(3)] == ["50-0", "50-1", "50-2"]
+        made = make_backup(store.path, tmp_path / "backups")
+    (entry,) = made.streams
+    with diskstream.open(restored(tmp_path, EntryID(50, 0), "cut"), clock=lambda: 40) as store:
+        stream = store.stream("x")
+        assert str(stream.add({"n": 1})) == "50-1"
+        stream.set_id(entry.last_id)
+        assert str(stream.add({"n": 2})) == "50-3"
+
+
 # What a program in a locale that is not UTF-8 does with a backup at `b` of a stream `é`.
 _ABROAD = """
 import json, sys
