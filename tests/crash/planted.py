@@ -246,7 +246,7 @@ CAUGHT_AT: dict[str, tuple[str, int]] = {
     "no flush of the directory behind a new stream": ("os", 2),
     "no flush of the directory behind a stub": ("interval=200", 6),
     "a second flush is believed": ("interval=200", 2),
-    "a recovery that failed is forgotten": ("interval=200", 6),
+    "a recovery that failed is forgotten": ("interval=200", 32),
     "changed before the flush": ("always", 2),
     "a roll takes an old view": ("always", 7),
     "a log removed before its audit is kept": ("interval=200", 21),

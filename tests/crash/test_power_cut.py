@@ -56,7 +56,7 @@ def caught(
     make_files: type[RecordingFiles] | object, rates: tuple[float, float] | None = None, *, mistake: str = ""
 ) -> Outcome:
     """The first outcome with a violation."""
-    all_of_them = ((policy, seed) for seed in range(1, 40) for policy in POLICIES)
+    all_of_them = ((policy, seed) for seed in range(1, 80) for policy in POLICIES)
     for policy, seed in [*filter(None, [CAUGHT_AT.get(mistake)]), *all_of_them]:
         outcome = run(Job(policy, seed, 60, rates=rates), make_files, stop_at=1)  # type: ignore[arg-type]  # a class of files, or what makes them
         if outcome.violations:
