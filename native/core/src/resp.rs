@@ -156,6 +156,11 @@ impl Request {
         Ok(Step::Inline(words))
     }
 
+    /// Whether nothing of a request was seen yet.
+    fn is_new(&self) -> bool {
+        self.missing == 0 && self.looked == 0
+    }
+
     /// Makes ready for the next request.
     fn clear(&mut self) {
         self.words.clear();
@@ -207,6 +212,48 @@ fn number(text: &[u8]) -> Option<i64> {
             value.checked_add(digit)
         }
     })
+}
+
+/// A number of one digit to three behind its sign, and the bytes of its line with the end. None leaves it to `number`.
+#[inline]
+fn short_number(bytes: &[u8], sign: u8) -> Option<(usize, usize)> {
+    let (first, rest) = bytes.split_first()?;
+    let digit = |byte: &u8| usize::from(byte.wrapping_sub(b'0'));
+    let found = match rest {
+        [one @ b'0'..=b'9', b'\r', _, ..] => (digit(one), 4),
+        [ten @ b'1'..=b'9', one @ b'0'..=b'9', b'\r', _, ..] => (digit(ten) * 10 + digit(one), 5),
+        [hundred @ b'1'..=b'9', ten @ b'0'..=b'9', one @ b'0'..=b'9', b'\r', _, ..] => {
+            (digit(hundred) * 100 + digit(ten) * 10 + digit(one), 6)
+        }
+        _ => return None,
+    };
+    (*first == sign).then_some(found)
+}
+
+/// A request that is here as a whole, of words that are not long, as nearly all are: puts its words behind `words`, and
+/// returns its bytes. None leaves it to `Request::step`, which would find the same, for three times as much.
+#[inline]
+fn short_request<'a>(
+    bytes: &'a [u8],
+    limits: &Limits,
+    authenticated: bool,
+    words: &mut Vec<&'a [u8]>,
+) -> Option<usize> {
+    let (count, mut at) = short_number(bytes, b'*')?;
+    if count == 0 || (count > MAX_WORDS_UNAUTHENTICATED as usize && !authenticated) {
+        return None;
+    }
+    for _ in 0..count {
+        let rest = bytes.get(at..)?;
+        let (size, from) = short_number(rest, b'$').filter(|(size, _)| *size <= limits.bulk_bytes)?;
+        let end = from + size;
+        if rest.len() < end + 2 {
+            return None;
+        }
+        words.push(rest.get(from..end)?);
+        at += end + 2;
+    }
+    Some(at)
 }
 
 /// Takes the bytes of one client.
@@ -283,6 +330,14 @@ impl Parser {
         let mut start = 0;
         let mut found = false;
         while let Some(rest) = bytes.get(start..).filter(|rest| !rest.is_empty()) {
+            words.clear();
+            if self.request.is_new() {
+                if let Some(used) = short_request(rest, &self.limits, authenticated, &mut words) {
+                    each(&words);
+                    (start, found) = (start + used, true);
+                    continue;
+                }
+            }
             match self.request.step(rest, &self.limits, authenticated).unwrap_or_else(|early| early) {
                 Step::Whole => {
                     words.clear();

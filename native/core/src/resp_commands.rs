@@ -58,8 +58,17 @@ pub struct CommandRun {
 enum Plain<'a, 'b> {
     Length,
     Range(Range),
-    Ack { group: &'b [u8], ids: &'a [&'b [u8]] },
-    Read { group: &'b [u8], consumer: &'b [u8], read: Read },
+    /// The ID that comes first is read, as for most there is no other.
+    Ack {
+        group: &'b [u8],
+        first: Id,
+        others: &'a [&'b [u8]],
+    },
+    Read {
+        group: &'b [u8],
+        consumer: &'b [u8],
+        read: Read,
+    },
 }
 
 /// A number of at most 18 digits, as Redis takes it: neither sign nor zeros before it.
@@ -102,9 +111,10 @@ fn plain<'a, 'b>(words: &'a [&'b [u8]]) -> Option<(&'b [u8], Plain<'a, 'b>)> {
             let range = Range { start: end(from, 0)?, end: end(to, u64::MAX)?, count: count(most)? };
             Some((key, Plain::Range(range)))
         }
-        [name, key, group, ids @ ..] if is(name, b"xack") && !ids.is_empty() => {
-            let sound = ids.iter().all(|word| id(word, 0).is_some());
-            sound.then_some((*key, Plain::Ack { group, ids }))
+        [name, key, group, first, others @ ..] if is(name, b"xack") => {
+            let first = id(first, 0)?;
+            let sound = others.iter().all(|word| id(word, 0).is_some());
+            sound.then_some((*key, Plain::Ack { group, first, others }))
         }
         [name, word, group, consumer, options @ .., streams, key, b">"]
             if is(name, b"xreadgroup") && is(word, b"group") && is(streams, b"streams") =>
@@ -141,9 +151,10 @@ impl CommandRun {
         match (&mut self.asked, command) {
             (Asked::Lengths(count), Plain::Length) => *count += 1,
             (Asked::Ranges(ranges), Plain::Range(range)) => ranges.push(*range),
-            (Asked::Acks { group, ids, counts }, Plain::Ack { group: its, ids: words }) if group == its => {
-                ids.extend(words.iter().filter_map(|word| id(word, 0)));
-                counts.push(words.len());
+            (Asked::Acks { group, ids, counts }, Plain::Ack { group: its, first, others }) if group == its => {
+                ids.push(*first);
+                ids.extend(others.iter().filter_map(|word| id(word, 0)));
+                counts.push(1 + others.len());
             }
             (Asked::Reads { group, consumer, reads }, Plain::Read { group: its, consumer: who, read })
                 if group == its && consumer == who =>

@@ -75,7 +75,11 @@ pub fn put_map(out: &mut Vec<u8>, pairs: usize, resp3: bool) {
 }
 
 /// A number.
+#[inline]
 pub fn put_int(out: &mut Vec<u8>, value: i64) {
+    if (0..10).contains(&value) {
+        return put_size(out, b':', value as usize);
+    }
     out.extend_from_slice(if value < 0 { b":-" } else { b":" });
     out.extend_from_slice(Digits::of(value.unsigned_abs()).text());
     out.extend_from_slice(b"\r\n");

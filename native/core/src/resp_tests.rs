@@ -65,8 +65,9 @@ fn any_split_gives_the_same_commands() {
                 0 => data.extend_from_slice(b"SET 'a b' \"\\x41\"\r\n"),
                 1 => data.extend_from_slice(b"\r\n*-1\r\n*0\r\n"),
                 _ => {
-                    let words: Vec<Vec<u8>> = (0..dice.below(5))
-                        .map(|_| (0..dice.below(9)).map(|_| dice.below(256) as u8).collect())
+                    let (most, longest) = if dice.below(8) == 0 { (15, 1200) } else { (5, 9) };
+                    let words: Vec<Vec<u8>> = (0..dice.below(most))
+                        .map(|_| (0..dice.below(longest)).map(|_| dice.below(256) as u8).collect())
                         .collect();
                     data.extend(wire(&words.iter().map(Vec::as_slice).collect::<Vec<_>>()));
                 }
@@ -96,10 +97,14 @@ fn refusals_are_those_of_redis_and_the_commands_before_them_are_kept() {
     assert_eq!(refusal(b"*99999999999999999999\r\n"), "invalid multibulk length");
     assert_eq!(refusal(b"*\r\n"), "invalid multibulk length");
     assert_eq!(refusal(b"*01\r\n"), "invalid multibulk length");
-    assert_eq!(refusal(b"*1\r\n$-1\r\n"), "invalid bulk length");
+    assert_eq!(refusal(b"*01\r\n$1\r\nx\r\n"), "invalid multibulk length");
+    for size in ["-1", "01", "001", "010", "+1", "1 ", "x", ""] {
+        assert_eq!(refusal(format!("*1\r\n${size}\r\nx123456789\r\n").as_bytes()), "invalid bulk length", "{size}");
+    }
     assert_eq!(refusal(b"*1\r\n$536870913\r\n"), "invalid bulk length");
     assert_eq!(refusal(b"*1\r\n:1\r\n"), "expected '$', got ':'");
     assert_eq!(refusal(b"*1\r\n\r\n"), "expected '$', got ' '");
+    assert_eq!(refusal(b"*1\r\n*1\r\nx\r\n"), "expected '$', got '*'");
     assert_eq!(refusal(b"GET 'a\r\n"), "unbalanced quotes in request");
     assert_eq!(refusal(b"XADD s * line abc\0def k v\r\n"), "a zero byte in an inline request");
     let (found, error) = parsed([&b"PING\r\n*1\r\n$x\r\nPING\r\n"[..], b"PING\r\n"]);
