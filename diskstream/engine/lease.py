@@ -327,7 +327,8 @@ def is_lease(store: Path) -> bool:
 
 def ttl_of(lease: Path) -> float | None:
     """For how many seconds a lease is kept without a use; None where it is none."""
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError), reading(lease / _LEASE) as file:
+    damage = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
+    with contextlib.suppress(OSError, *damage), reading(lease / _LEASE) as file:
         return float(json.loads(file.read(_MAX_LEASE_BYTES))["ttl_s"])
     return None
 
