@@ -279,3 +279,13 @@ def test_a_plan_of_an_earlier_version_has_rounds_as_the_settings_say(source: Pat
     file.write_text("{}")
     with pytest.raises(StorageError, match="give the replay another name"):
         job._kept_plan(file.parent, given)
+
+
+def test_a_plan_with_a_number_without_end_is_damaged(source: Path, tmp_path: Path) -> None:
+    """It ended in an OverflowError, which named no file."""
+    given = settings(source, tmp_path / "target")
+    file = tmp_path / "replay" / "plan.json"
+    job._kept_plan(file.parent, given)
+    file.write_text(json.dumps({"tasks_per_round": float("inf"), "work": []}))
+    with pytest.raises(StorageError, match="give the replay another name"):
+        job._kept_plan(file.parent, given)

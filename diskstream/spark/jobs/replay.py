@@ -239,7 +239,7 @@ def _read_plan(file: Path, settings: ReplaySettings) -> tuple[list[Work], int]:
             Work(w["path"], w["archive"], tuple(map(tuple, w["parts"])), w["entries"], tuple(w.get("identities", ())))
             for w in facts["work"]
         ]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise _damaged(file, error) from error
     _check_words(facts, settings)
     return plan, tasks_per_round
