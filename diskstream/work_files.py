@@ -69,7 +69,7 @@ def _of_writer(store: Path, folder: Path) -> Iterator[Problem]:
             gone = [] if is_done else [each["path"] for each in manifest["files"] if not is_there(store / each["path"])]
             if gone and is_there(path):
                 yield Problem(b"", path, 0, f"it lists {gone[0]}, which is gone", meaning=_WRITER)
-        except (StorageError, ValueError, KeyError, TypeError) as error:  # of an earlier version, which noted no check
+        except (StorageError, ValueError, KeyError, TypeError, OverflowError) as error:  # earlier ones noted no check
             yield Problem(b"", path, 0, f"it cannot be read ({error})", meaning=_WRITER)
 
 

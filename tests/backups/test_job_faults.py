@@ -113,3 +113,11 @@ def test_what_is_missing_of_it_is_taken_by_damaged(store: Path, tmp_path: Path) 
     restored = restore(backup, tmp_path / "again", Wanted(damaged=True))
     assert restored.job_faults == {CHECKPOINT: "it is missing"}
     assert entries(tmp_path / "again") == 1
+
+
+def test_a_version_without_end_is_a_fault_of_its_manifest(store: Path) -> None:
+    """`verify` ended in an OverflowError, with nothing said of the streams."""
+    (store / MANIFEST).write_text(json.dumps({"writer": "w", "version": float("inf"), "files": []}))
+    (problem,) = diskstream.verify(store).problems
+    assert problem.path == store / MANIFEST
+    assert "it cannot be read" in problem.what
