@@ -161,6 +161,11 @@ def _said_otherwise(url: str, said: str) -> tuple[str, str] | None:
     if "DB index is out of range" in said:
         number = unquote(_split(url).path).lstrip("/")
         return f"it has no database {number}", "behind the last / of the address stands its number: 0 to 15, mostly"
+    if "Unknown Redis command called from script" in said:
+        return (
+            "it does not know a command that a script of this needs",
+            "its configuration renamed or removed one (rename-command), as XTRIM, without which nothing can be trimmed",
+        )
     if "unknown command" in said.lower():
         return (
             "it does not know a command that this needs",

@@ -13,6 +13,7 @@ where no recent lease has the same: who reads a stream again, to which nothing w
 
 import contextlib
 import json
+import math
 import os
 import secrets
 import shutil
@@ -20,6 +21,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from diskstream._native import LOG_HEADER_BYTES, SegmentView
 from diskstream.engine import directory, names
@@ -329,8 +331,20 @@ def ttl_of(lease: Path) -> float | None:
     """For how many seconds a lease is kept without a use; None where it is none."""
     damage = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
     with contextlib.suppress(OSError, *damage), reading(lease / _LEASE) as file:
-        return float(json.loads(file.read(_MAX_LEASE_BYTES))["ttl_s"])
+        return _ttl_in(file)
     return None
+
+
+def _ttl_in(file: IO[bytes]) -> float:
+    """The time to live that a description says.
+
+    Raises:
+        ValueError, TypeError, KeyError, OverflowError, RecursionError: it is damaged.
+    """
+    ttl_s = float(json.loads(file.read(_MAX_LEASE_BYTES))["ttl_s"])
+    if math.isnan(ttl_s):
+        raise ValueError("no moment is behind it: the lease would stay for ever")
+    return ttl_s
 
 
 def release(lease: Path) -> None:
@@ -355,8 +369,8 @@ def sweep(store: Path, now_s: float) -> list[Path]:
                 until = status(lease).st_mtime + _UNFINISHED_S
             else:
                 with wrapped(lease, "read"), reading(lease / _LEASE) as file:
-                    described = json.loads(file.read(_MAX_LEASE_BYTES))
-                until = status(lease / _LEASE).st_mtime + float(described["ttl_s"])
+                    ttl_s = _ttl_in(file)
+                until = status(lease / _LEASE).st_mtime + ttl_s
         except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             if are_short(error):
                 raise

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from diskstream.archiving.trimming import trim_source
 from tests.archiving.test_archive import until
 from tests.archiving.test_away import following, has_come
 from tests.archiving.world import World
-from tests.conftest import RedisServer
+from tests.conftest import RedisServer, _start_redis, _stop
 
 
 @pytest.fixture
@@ -101,3 +102,22 @@ def test_who_follows_rests_between_the_trims_that_are_refused(
             source.fill("s", 5, first=first)
             until(lambda come=first + 4: has_come(source, come))
         assert len(asked) == 1
+
+
+def test_a_server_without_a_command_that_a_script_needs_is_told_of_it(world: World, tmp_path: Path) -> None:
+    """It said in which line of the script that was, and not what to do."""
+    settings = tmp_path / "without.conf"
+    settings.write_text('rename-command XTRIM ""\n', encoding="utf-8")
+    process, port = _start_redis("redis-server", tmp_path, {"save": "", "include": str(settings)})
+    try:
+        with redis.Redis("127.0.0.1", port, 9) as client:
+            without = World(f"redis://127.0.0.1:{port}/9", client, world.directory)
+            without.fill("s", 3)
+            report = without.archive("--trim", key="s", code=1)["s"]
+            assert (report["entries"], report["trimmed"]) == (3, 0)
+            said = " ".join([*report["findings"], report["error"] or "", report["hint"] or ""])
+            assert "it does not know a command that a script of this needs" in said
+            assert "rename-command" in said
+            assert client.xlen("s") == 3
+    finally:
+        _stop(process)

@@ -72,13 +72,16 @@ def test_a_lease_that_is_damaged_goes_as_before(tmp_path: Path) -> None:
         assert lease_files.sweep(store.path, lease.stat().st_mtime + 7_200) == [lease]
 
 
-def test_a_lease_whose_time_is_no_number_that_a_float_holds_is_read_as_one_that_says_none(tmp_path: Path) -> None:
-    """Who read from it was left with an OverflowError."""
+@pytest.mark.parametrize("ttl_s", [10**400, float("nan")], ids=["too large", "nan"])
+def test_a_lease_whose_time_is_no_number_that_a_float_holds_is_read_as_one_that_says_none(
+    tmp_path: Path, ttl_s: float
+) -> None:
+    """Who read from it was left with an OverflowError; of one that is no number nobody said that it was over."""
     with diskstream.open(tmp_path / "s", **SMALL) as store:
         store.stream("x").add({"n": 1})
         lease = store.lease(["x"], ttl_s=86_400)
         described = next(path for path in lease.iterdir() if path.is_file() and "ttl_s" in path.read_text("utf-8"))
-        described.write_text(json.dumps({**json.loads(described.read_bytes()), "ttl_s": 10**400}))
+        described.write_text(json.dumps({**json.loads(described.read_bytes()), "ttl_s": ttl_s}))
         assert list(leases.used(lease, [1, 2])) == [1, 2]
         assert lease_files.sweep(store.path, lease.stat().st_mtime + 7_200) == [lease]
 
