@@ -172,7 +172,7 @@ def nack(log: StreamLog, group: int, ids: Sequence[EntryID], mode: str, retry_co
     Raises:
         ArgumentError: no such mode, or a count below zero.
     """
-    if not isinstance(mode, str) or mode not in _COUNTS:
+    if mode not in tuple(_COUNTS):  # of a list, say, there is no hash
         raise ArgumentError(f"mode must be SILENT, FAIL, or FATAL, not {mode!r}")
     if retry_count is not None and check_count("RETRYCOUNT", retry_count) < 0:
         raise ArgumentError("Invalid RETRYCOUNT value, must be >= 0")
