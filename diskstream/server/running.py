@@ -102,10 +102,9 @@ class Runner:
             if connection.held() or connection.pending:
                 self._keep(connection, commands)
                 continue
-            if len(commands) == 1 and self._goes_on(connection, commands[0]):
-                continue
             try:
-                self._run_all(connection, commands)
+                if len(commands) != 1 or not self._goes_on(connection, commands[0]):
+                    self._run_all(connection, commands)
             except MemoryError as error:
                 self.close_for_memory(connection, error)
         self._run_batches()
