@@ -26,10 +26,12 @@ from diskstream.ingest.holding import place_of
 from diskstream.ingest.resuming import rows_left_by
 from diskstream.ingest.sources import shown
 from diskstream.plurals import number_of
-from diskstream.system_calls import give, open_regular, wrapped
+from diskstream.system_calls import give, open_regular, read_small, wrapped
 from diskstream.system_calls import named as list_named
 
 __all__ = ["Beginning", "begun", "note_over"]
+
+_MAX_BYTES = 256 << 20  # some million names of files
 
 
 class Beginning(NamedTuple):
@@ -141,6 +143,6 @@ def _write(path: Path, facts: dict[str, Any]) -> None:
 def _read(path: Path) -> dict[str, Any]:
     """What stands there; nothing where it went, or is not what was written: then it keeps nobody from anything."""
     try:
-        return checked(path.read_bytes())
+        return checked(read_small(path, _MAX_BYTES))
     except (OSError, ValueError):
         return {}

@@ -24,6 +24,10 @@ CASES = {
     "back up a manifest": (f"store/commits/{'a' * 64}/1.json", ("backup", "create", "{}/more", "--dir", "{}/store")),
     "back up a plan": (f"store/replays/{'a' * 64}/replay.json", ("backup", "create", "{}/more", "--dir", "{}/store")),
     "repair by a lease": ("store/leases/x/store.json", ("repair", "--force", "--dir", "{}/store")),
+    "import": (
+        f"store/imports/{'a' * 64}.json",
+        ("import", "{}/store/store.json", "--format", "lines", "--stream", "t", "--dir", "{}/store"),
+    ),
     "repair": ("store/store.json", ("repair", "--force", "--dir", "{}/store")),
 }
 
