@@ -21,7 +21,7 @@ import itertools
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Literal, Self, TypeVar, Unpack, overload
 from weakref import WeakValueDictionary
 
 from diskstream import store as _store
@@ -31,19 +31,18 @@ from diskstream.aio_opening import opened
 from diskstream.aio_readers import Readers
 from diskstream.aio_rows import as_of_now, rows_as_of_now
 from diskstream.aio_sharing import Sharing
+from diskstream.aio_threads import in_thread
 from diskstream.aio_waits import waited
 from diskstream.commits import AddOptions, Commit, EntryOptions
 from diskstream.counts import block_of
 from diskstream.engine.names import as_name
-from diskstream.engine.seal import CompactReport
-from diskstream.engine.verify import VerifyReport
 from diskstream.errors import DiskstreamError
 from diskstream.group_calls import begin_call
 from diskstream.group_info import FullInfo, GroupInfo
 from diskstream.ids import IDLike
 from diskstream.info import StreamInfo, StreamSummary
+from diskstream.options import OpenOptions
 from diskstream.reading import Name, positions_of
-from diskstream.retaining import RetentionReport
 from diskstream.retention_rule import RetentionRule
 from diskstream.stream import Fields
 from diskstream.stream import Stream as _Stream
@@ -60,9 +59,11 @@ _SLICE_S = 0.25
 _PAGE = 1000
 
 
-async def open(path: str | os.PathLike[str], **options: Any) -> "Store":  # as `diskstream.open`
+async def open(  # as `diskstream.open`
+    path: str | os.PathLike[str], *, read_only: bool = False, create: bool = True, **options: Unpack[OpenOptions]
+) -> "Store":
     """Opens the store at `path`: see `diskstream.open`. What a cancelled task was opening is closed again."""
-    return Store(await opened(lambda: _store.open(path, **options)))
+    return Store(await opened(lambda: _store.open(path, read_only=read_only, create=create, **options)))
 
 
 class Store:
@@ -154,17 +155,11 @@ class Store:
         """Returns once all that was appended so far is durable."""
         await asyncio.to_thread(self.sync_store.sync)
 
-    async def seal(self, name: str | bytes | None = None) -> int:
-        """Rolls and seals. Returns segments sealed."""
-        return await asyncio.to_thread(self.sync_store.seal, name)
+    seal = in_thread("sync_store", _store.Store.seal)
 
-    async def compact(self, name: str | bytes | None = None) -> list[CompactReport]:
-        """Merges small segments and drops what is deleted."""
-        return await asyncio.to_thread(self.sync_store.compact, name)
+    compact = in_thread("sync_store", _store.Store.compact)
 
-    async def verify(self) -> VerifyReport:
-        """Reads everything and reports what is damaged."""
-        return await asyncio.to_thread(self.sync_store.verify)
+    verify = in_thread("sync_store", _store.Store.verify)
 
 
 async def _blocking(read: Callable[[float | None], _T], block: float | None) -> _T:
@@ -306,17 +301,11 @@ class Stream:
         """Live entries of a range."""
         return await asyncio.to_thread(self.sync_stream.count, start, end)
 
-    async def trim(self, **options: Any) -> int:
-        """Removes the oldest entries: see `diskstream.Stream.trim`."""
-        return await asyncio.to_thread(lambda: self.sync_stream.trim(**options))
+    trim = in_thread("sync_stream", _Stream.trim)
 
-    async def set_id(self, id: IDLike, **options: Any) -> None:
-        """Sets the last ID: see `diskstream.Stream.set_id`."""
-        await asyncio.to_thread(lambda: self.sync_stream.set_id(id, **options))
+    set_id = in_thread("sync_stream", _Stream.set_id)
 
-    async def configure_idempotence(self, **options: Any) -> None:
-        """Sets the windows of producers: see `diskstream.Stream.configure_idempotence`."""
-        await asyncio.to_thread(lambda: self.sync_stream.configure_idempotence(**options))
+    configure_idempotence = in_thread("sync_stream", _Stream.configure_idempotence)
 
     async def groups(self) -> list[GroupInfo]:
         """What XINFO GROUPS says."""
@@ -326,27 +315,24 @@ class Stream:
         """What XINFO STREAM FULL says."""
         return await asyncio.to_thread(self.sync_stream.info_full, count)
 
-    async def group(self, name: str | bytes, **options: Any) -> Group:
+    async def group(
+        self, name: str | bytes, *, start: IDLike = "$", create: bool | str = True, entries_read: int | None = None
+    ) -> Group:
         """The consumer group of that name: see `diskstream.Stream.group`."""
-        return Group(
-            await asyncio.to_thread(lambda: self.sync_stream.group(name, **options)), self._sharing, self._readers
-        )
+        found = functools.partial(self.sync_stream.group, name, start=start, create=create, entries_read=entries_read)
+        return Group(await asyncio.to_thread(found), self._sharing, self._readers)
 
     async def retention(self) -> RetentionRule | None:
         """The rule by which the stream is kept: see `diskstream.Stream.retention`."""
         return await asyncio.to_thread(lambda: self.sync_stream.retention)
 
-    async def set_retention(self, **limits: Any) -> RetentionRule:
-        """Sets that rule: see `diskstream.Stream.set_retention`."""
-        return await asyncio.to_thread(lambda: self.sync_stream.set_retention(**limits))
+    set_retention = in_thread("sync_stream", _Stream.set_retention)
 
     async def clear_retention(self) -> bool:
         """Takes it away: see `diskstream.Stream.clear_retention`."""
         return await asyncio.to_thread(self.sync_stream.clear_retention)
 
-    async def apply_retention(self, **options: Any) -> RetentionReport:
-        """Does one step of what it asks for: see `diskstream.Stream.apply_retention`."""
-        return await asyncio.to_thread(lambda: self.sync_stream.apply_retention(**options))
+    apply_retention = in_thread("sync_stream", _Stream.apply_retention)
 
     async def info(self) -> StreamInfo:
         """What XINFO STREAM says, and what is on disk."""

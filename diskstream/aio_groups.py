@@ -3,15 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import Any
 
-from diskstream._native import Delivery, EntryID
+from diskstream._native import Delivery
 from diskstream.aio_readers import Readers
 from diskstream.aio_sharing import Sharing
+from diskstream.aio_threads import in_thread
 from diskstream.consumer import Consumer as _Consumer
 from diskstream.group import Group as _Group
 from diskstream.group_calls import begin_call
-from diskstream.group_info import AutoClaim, AutoClaimIDs, ConsumerInfo, GroupInfo, PendingEntry, PendingSummary
+from diskstream.group_info import AutoClaim, AutoClaimIDs, ConsumerInfo, GroupInfo, PendingSummary
 from diskstream.ids import MIN_ID, IDLike
 from diskstream.wanted import Wanted
 
@@ -75,19 +75,13 @@ class Group:
         """Acknowledges and deletes: see `diskstream.Group.ack_delete`."""
         return await asyncio.to_thread(lambda: self.sync_group.ack_delete(*ids, ref=ref))
 
-    async def nack(self, *ids: IDLike, mode: str = "FAIL", **options: Any) -> int:
-        """Gives entries back: see `diskstream.Group.nack`."""
-        return await asyncio.to_thread(lambda: self.sync_group.nack(*ids, mode=mode, **options))
+    nack = in_thread("sync_group", _Group.nack)
 
     async def pending(self) -> PendingSummary:
         """How much is pending."""
         return await asyncio.to_thread(self.sync_group.pending)
 
-    async def pending_range(
-        self, start: IDLike = "-", end: IDLike = "+", count: int = 10, **options: Any
-    ) -> list[PendingEntry]:
-        """Pending entries: see `diskstream.Group.pending_range`."""
-        return await asyncio.to_thread(lambda: self.sync_group.pending_range(start, end, count, **options))
+    pending_range = in_thread("sync_group", _Group.pending_range)
 
 
 class Consumer:
@@ -125,9 +119,7 @@ class Consumer:
         call = begin_call(stream._store, group.name, self.sync_consumer.name, {stream.name: after}, wanted)
         return (await self._readers.read_group(call)).get(stream.name, [])
 
-    async def claim(self, *ids: IDLike, **options: Any) -> list[Delivery]:
-        """Takes over pending entries: see `diskstream.Consumer.claim`."""
-        return await asyncio.to_thread(lambda: self.sync_consumer.claim(*ids, **options))
+    claim = in_thread("sync_consumer", _Consumer.claim)
 
     async def autoclaim(
         self, min_idle_ms: int, start: IDLike = "-", *, count: int = 100, max_bytes: int | None = None
@@ -136,23 +128,15 @@ class Consumer:
         claim = partial(self.sync_consumer.autoclaim, min_idle_ms, start, count=count, max_bytes=max_bytes)
         return await asyncio.to_thread(claim)
 
-    async def claim_ids(self, *ids: IDLike, **options: Any) -> list[EntryID]:
-        """The same for the IDs alone: see `diskstream.Consumer.claim_ids`."""
-        return await asyncio.to_thread(lambda: self.sync_consumer.claim_ids(*ids, **options))
+    claim_ids = in_thread("sync_consumer", _Consumer.claim_ids)
 
     async def autoclaim_ids(self, min_idle_ms: int, start: IDLike = "-", *, count: int = 100) -> AutoClaimIDs:
         """The same for the IDs alone: see `diskstream.Consumer.autoclaim_ids`."""
         return await asyncio.to_thread(lambda: self.sync_consumer.autoclaim_ids(min_idle_ms, start, count=count))
 
-    async def nack(self, *ids: IDLike, mode: str = "FAIL", **options: Any) -> int:
-        """Gives entries back: see `diskstream.Consumer.nack`."""
-        return await asyncio.to_thread(lambda: self.sync_consumer.nack(*ids, mode=mode, **options))
+    nack = in_thread("sync_consumer", _Consumer.nack)
 
-    async def pending_range(
-        self, start: IDLike = "-", end: IDLike = "+", count: int = 10, **options: Any
-    ) -> list[PendingEntry]:
-        """Its pending entries: see `diskstream.Consumer.pending_range`."""
-        return await asyncio.to_thread(lambda: self.sync_consumer.pending_range(start, end, count, **options))
+    pending_range = in_thread("sync_consumer", _Consumer.pending_range)
 
     async def ack(self, *ids: IDLike) -> int:
         """Acknowledges entries of the group: see `Group.ack`."""

@@ -4,10 +4,11 @@ import re
 import resource
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypedDict
 
 from diskstream.errors import ArgumentError
 
-__all__ = ["Options", "streams_within_descriptors"]
+__all__ = ["OpenOptions", "Options", "streams_within_descriptors"]
 
 _INTERVAL = re.compile(r"interval=([0-9]{1,9})(?:ms)?")  # at most eleven days
 
@@ -20,6 +21,25 @@ _LEAST_STREAMS, _MOST_STREAMS, _DESCRIPTORS_EACH = 16, 4096, 4
 def _check(name: str, value: object, low: int, high: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         raise ArgumentError(f"{name} must be an int from {low} to {high}, not {value!r}")
+
+
+class OpenOptions(TypedDict, total=False):
+    """The fields of `Options` as arguments, for type checkers."""
+
+    fsync: str
+    segment_bytes: int
+    node_max_entries: int
+    node_max_bytes: int
+    compression_level: int
+    seal: str
+    audit: bool
+    cache_bytes: int
+    cold_cache_bytes: int
+    max_open_streams: int
+    pending_rows: int
+    retention_interval_ms: int
+    decode_responses: bool
+    clock: Callable[[], int] | None
 
 
 @dataclass(frozen=True, kw_only=True)

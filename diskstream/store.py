@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import NoReturn, Self, Unpack
 
 from diskstream import idempotence
 from diskstream._native import Delivery, Entry
@@ -43,7 +43,7 @@ from diskstream.errors import (
 from diskstream.group_calls import begin_call
 from diskstream.ids import IDLike
 from diskstream.naming import Naming
-from diskstream.options import Options
+from diskstream.options import OpenOptions, Options
 from diskstream.reading import Name, positions_of, read_streams
 from diskstream.retainer import Retainer
 from diskstream.stream import Stream
@@ -65,7 +65,7 @@ def open(  # `diskstream.open`, as `gzip.open` and `dbm.open`
     read_only: bool = False,
     create: bool = True,
     files: Files | None = None,
-    **options: Any,
+    **options: Unpack[OpenOptions],
 ) -> "Store":
     """Opens the store at `path`, making it where there is none.
 
