@@ -57,6 +57,7 @@ class Grouped:
             entries_read: how many entries there were up to `start`, where that is known: for the lag.
 
         Raises:
+            ArgumentError: a name, a start or a `create` that is none.
             GroupExistsError: `create` is ``"new"``, and there is one of that name.
         """
         key = as_member_name("group", name)

@@ -116,6 +116,7 @@ class Retained:
         Raises:
             NoSuchStreamError: there is no stream.
             ArgumentError: no such limit; or this installation cannot move to cold storage.
+            ReadOnlyError: the store is open for reading only, and it is no `dry_run`.
             RemoteError, StorageError, CorruptionError: something is left to do that cannot be done now.
         """
         most = DEFAULT_LIMIT if limit is None else check_count("limit", limit)

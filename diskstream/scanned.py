@@ -121,6 +121,10 @@ class Scanned:
 
         Who has read all up to an ID, and reads so many more up to another, finds this grown by as many; grown by more,
         some were gone before they were read.
+
+        Raises:
+            InvalidIDError: a malformed ID.
+            CorruptionError: the index of a segment is damaged, or its file is missing.
         """
         wanted = parse_id(id)
         return self._use(lambda log: tally.added_until(log, wanted), 0)
@@ -129,6 +133,10 @@ class Scanned:
         """Entries whose ID is not below `start`, by position, without reading them.
 
         Deleted ones count for as long as their segment holds them: until it is compacted, or nothing in it is left.
+
+        Raises:
+            InvalidIDError, ArgumentError: a malformed start.
+            CorruptionError: the index of a segment is damaged, or its file is missing.
         """
         low = parse_start(start)
         return self._use(lambda log: positions.count_from(log, low), 0)
@@ -137,10 +145,14 @@ class Scanned:
         """The ID of the `count`-th entry from `start` on, or of the last one; None where none follows.
 
         Deleted entries count. It costs a search in indexes, however many entries lie between.
+
+        Raises:
+            InvalidIDError, ArgumentError: a malformed ID, or a count below one.
+            CorruptionError: the index of a segment is damaged, or its file is missing.
         """
         check_whole("count", count)
         if count < 1:
-            raise ArgumentError("the count of entries is at least one")
+            raise ArgumentError(f"count must be at least 1, not {count}")
         low = parse_start(start)
         return self._use(lambda log: positions.id_further(log, low, count), None)
 
@@ -175,12 +187,13 @@ class Scanned:
             damaged: a segment whose index cannot be read is one piece, which fails when it is read.
 
         Raises:
+            InvalidIDError, ArgumentError: malformed ends, or a piece of less than one entry or byte.
             CorruptionError: the index of a segment is damaged, or its file is missing.
         """
         check_whole("max_entries", max_entries)
         check_whole("max_bytes", max_bytes)
         if max_entries < 1 or max_bytes < 1:
-            raise ArgumentError("a piece holds at least one entry and one byte")
+            raise ArgumentError(f"max_entries and max_bytes must be at least 1, not {max_entries} and {max_bytes}")
         low, high = parse_start(start), parse_end(end)
 
         def cut(log: StreamLog) -> list[Piece]:

@@ -354,7 +354,11 @@ class Stream(Grouped, Columned, Committing, Described, Retained, Scanned, WireAd
     # --- removing -----------------------------------------------------------------------------------------------------
 
     def delete(self, *ids: IDLike) -> int:
-        """Deletes entries, as XDEL. Returns how many there were."""
+        """Deletes entries, as XDEL. Returns how many there were.
+
+        Raises:
+            InvalidIDError: a malformed ID; none was deleted.
+        """
         wanted = [parse_id(given) for given in ids]
         if not wanted:
             return 0
@@ -386,6 +390,7 @@ class Stream(Grouped, Columned, Committing, Described, Retained, Scanned, WireAd
         given and has acknowledged. Both trim exactly.
 
         Raises:
+            ArgumentError: neither is given, or both, or they are malformed, in the words of Redis.
             NewerFormatError, CorruptionError: the stream's rule of retention cannot be read; nothing went.
         """
         trim = Trim.parse(maxlen, minid, approximate, limit, ref)

@@ -117,9 +117,8 @@ class Manifest:
         if os.fstat(self._descriptor).st_size > _MAX_BYTES:
             raise FormatError(f"{path} is larger than any manifest of an export")
         content = path.read_bytes()
-        whole = content[
-            : content.rfind(b"\n") + 1
-        ]  # what a killed process had not finished to write counts for nothing
+        # What a killed process had not finished to write counts for nothing.
+        whole = content[: content.rfind(b"\n") + 1]
         for number, line in enumerate(whole.splitlines(), 1):
             try:
                 self._take(json.loads(line), number)
