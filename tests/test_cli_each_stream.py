@@ -62,6 +62,14 @@ def told(result: Result) -> list[str]:
     return [line.split(": ")[1] for line in result.stderr.splitlines() if line.startswith("error: ")]
 
 
+def of_the_others(done: Result) -> list[dict[str, Any]]:
+    """The objects of the streams with which it was done: each that was told of has one that says so to a program."""
+    failed = [each for each in objects(done) if each.get("error")]
+    assert [each["stream"] for each in failed] == told(done)
+    assert all(set(each) == {"stream", "error", "hint"} for each in failed)
+    return [each for each in objects(done) if not each.get("error")]
+
+
 def objects(result: Result) -> list[dict[str, object]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
@@ -104,13 +112,13 @@ def test_what_was_sealed_is_counted_whoever_comes_first(store: Path, monkeypatch
 def test_cold_ls_lists_the_others(store: Path) -> None:
     done = run(store, "cold", "ls", "--json")
     assert (done.exit_code, told(done)) == (1, list(SPOILT))
-    assert {each["stream"] for each in objects(done)} == {*SOUND, "rotten"}  # of which there may be more
+    assert {each["stream"] for each in of_the_others(done)} == {*SOUND, "rotten"}  # of which there may be more
 
 
 def test_cold_ls_of_a_place_takes_nothing_of_what_cannot_be_read_for_unneeded(store: Path, place: str) -> None:
     done = run(store, "cold", "ls", "--at", place, "--json")
     assert (done.exit_code, told(done)) == (1, list(SPOILT))
-    assert {(each["stream"], each["where"]) for each in objects(done)} == {(name, "cold") for name in SOUND}
+    assert {(each["stream"], each["where"]) for each in of_the_others(done)} == {(name, "cold") for name in SOUND}
     assert "what no stream lists is left out" in done.stderr
 
 
@@ -135,7 +143,7 @@ def test_a_damaged_stream_is_not_one_without_a_rule(store: Path, words: list[str
     """What set its rule stands behind the damage: nothing was said of it."""
     done = run(store, "retention", *words, "--json")
     assert (done.exit_code, told(done)) == (1, list(SPOILT))
-    assert [each["stream"] for each in objects(done)] == list(SOUND)
+    assert [each["stream"] for each in of_the_others(done)] == list(SOUND)
 
 
 @pytest.mark.parametrize("words", [["info", "rotten"], ["ls", "rotten"]], ids=" ".join)
@@ -163,7 +171,7 @@ def test_a_stream_that_a_disk_does_not_read_is_told_of(
         made.stream("z").create_group("g")
     done = run(store, *words, "--json")
     assert (done.exit_code, told(done)) == (1, ["a", *SPOILT])
-    assert [each["stream"] for each in objects(done)] == ["z"]
+    assert [each["stream"] for each in of_the_others(done)] == ["z"]
 
 
 def test_a_full_disk_is_not_told_of_each(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +230,7 @@ def test_a_stream_that_is_removed_as_all_are_listed_is_passed_over(store: Path) 
             patched.setattr("diskstream.cli.ls.is_unfinished", removed)
             done = run(store, "ls", "--json")
     assert (done.exit_code, told(done)) == (1, list(SPOILT))
-    assert [each["stream"] for each in objects(done)] == ["z"]
+    assert [each["stream"] for each in of_the_others(done)] == ["z"]
 
 
 def test_what_comes_before_damage_is_shown(store: Path) -> None:

@@ -164,7 +164,9 @@ def test_a_rule_that_cannot_be_read_is_told_and_the_others_are_applied(run: Run,
             log.retry(lambda: log.native.change([("setting", b"retention", b'{"max_cost":1}')], 1), held=True)
     result = run("apply", "--force", "--json", code=1)
     assert "upgrade" in result.stderr
-    assert [facts["stream"] for facts in objects(result)] == ["other"]
+    refused, applied = objects(result)
+    assert (refused["stream"], applied["stream"]) == ("jobs", "other")
+    assert "max_cost" in refused["error"]
     assert "upgrade" in run("show", code=1).stderr
     info = CliRunner().invoke(main, ["info", "jobs", "--json"], env={"DISKSTREAM_DIR": str(directory)})
     assert "upgrade" in json.loads(info.stdout)["retention_error"]

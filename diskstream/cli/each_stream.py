@@ -10,10 +10,10 @@ import diskstream
 from diskstream.cli.advice import for_command
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import existing_stream, whole
-from diskstream.cli.output import text
+from diskstream.cli.output import text, write_json
 from diskstream.copying import is_unfinished
 
-__all__ = ["OF_ONE", "EachStream", "finished"]
+__all__ = ["OF_ONE", "EachStream", "finished", "tell_failed"]
 
 # They say nothing of other streams: damage, a file of a later version, one that this user may not read, and segments
 # that somebody else is moving.
@@ -28,6 +28,17 @@ OF_ONE = (
 def finished(store: diskstream.Store, pattern: bytes | None = None) -> list[bytes]:
     """The names of streams, but not of what a restore makes, or left as it was killed: that is none yet."""
     return [name for name in store.streams(pattern) if not is_unfinished(name)]
+
+
+def tell_failed(name: bytes, error: diskstream.DiskstreamError, *, as_json: bool) -> None:
+    """Tells of a stream with which it cannot be done: whoever looks, and with `as_json` a program, by an object."""
+    if as_json:
+        write_json(_facts(name, error))
+    Failure(f"{text(name)}: {error}", hint=getattr(error, "hint", None)).show()
+
+
+def _facts(name: bytes, error: diskstream.DiskstreamError) -> dict[str, Any]:
+    return {"stream": name, "error": for_command(str(error)), "hint": getattr(error, "hint", None)}
 
 
 class EachStream:
@@ -84,8 +95,7 @@ class EachStream:
 
     def _note(self, stream: diskstream.Stream, error: diskstream.DiskstreamError) -> None:
         if self._on_failed is not None:
-            what = for_command(str(error))
-            self._on_failed({"stream": stream.name, "error": what, "hint": getattr(error, "hint", None)})
+            self._on_failed(_facts(stream.name, error))
 
     def whole(self) -> list[diskstream.Stream]:
         """Those that can be read, each of the others told of: for what looks at all of them at once."""

@@ -11,8 +11,7 @@ from rich.text import Text
 
 import diskstream
 from diskstream.cli.completing import complete_streams
-from diskstream.cli.each_stream import OF_ONE
-from diskstream.cli.failure import Failure
+from diskstream.cli.each_stream import OF_ONE, tell_failed
 from diskstream.cli.options import as_bytes, directory_option, existing_store, json_option
 from diskstream.cli.output import print_table, text, write_json
 from diskstream.copying import is_unfinished
@@ -37,7 +36,7 @@ def command(ctx: click.Context, *, pattern: bytes | None, directory: Path, as_js
                 continue  # it was removed since the names were listed
             except OF_ONE as error:
                 damaged += 1
-                Failure(f"{text(name)}: {error}", hint=getattr(error, "hint", None)).show()
+                tell_failed(name, error, as_json=as_json)
                 continue
             first = info.recorded_first_entry_id if info.length else None
             last = info.last_generated_id

@@ -36,7 +36,7 @@ def command(
     """
     missing = 0
     with existing_store(directory, read_only=dry_run, retention_interval_ms=0) as store:
-        each = EachStream(store, stream)
+        each = EachStream(store, stream, on_failed=write_json if as_json else None)
         for found in each.streams:
             with each.doing(found):
                 with bytes_progress(each.doing_what("reading", found)) as (on_total, progress):

@@ -13,7 +13,7 @@ from diskstream.cli.cold.report import write_moved
 from diskstream.cli.each_stream import EachStream
 from diskstream.cli.moments import END, single_id
 from diskstream.cli.options import directory_option, existing_store, json_option, stream_argument
-from diskstream.cli.output import text
+from diskstream.cli.output import text, write_json
 from diskstream.cli.progress import bytes_progress
 from diskstream.cold import bring_back
 
@@ -46,7 +46,7 @@ def command(
     whose object is gone or damaged is told of, and the others come; the exit status is 1 then.
     """
     with existing_store(directory, read_only=dry_run, retention_interval_ms=0) as store:
-        each = EachStream(store, stream)
+        each = EachStream(store, stream, on_failed=write_json if as_json else None)
         for found in each.streams:
             with each.doing(found):
                 report = bring_back(found, start=start, end=end, dry_run=True)

@@ -44,7 +44,7 @@ def command(ctx: click.Context, *, stream: bytes | None, place: str | None, dire
     for heading in ("first", "last", "place"):
         table.add_column(heading)
     with existing_store(directory, read_only=True) as store:
-        each = EachStream(store, stream)
+        each = EachStream(store, stream, on_failed=write_json if as_json else None)
         for line in _here(each) if place is None else _at(store, each, place, stream):
             if as_json:
                 write_json(line)

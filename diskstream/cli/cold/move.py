@@ -13,6 +13,7 @@ from diskstream.cli.cold.report import write_moved
 from diskstream.cli.each_stream import EachStream
 from diskstream.cli.moments import single_id
 from diskstream.cli.options import checked, directory_option, existing_store, json_option, stream_argument
+from diskstream.cli.output import write_json
 from diskstream.cli.progress import bytes_progress
 from diskstream.cold import move_out
 from diskstream.object_address import Address
@@ -54,7 +55,7 @@ def command(
     if all(given is None for given in rule.values()):
         raise click.UsageError("say what goes: --older-than, --keep-bytes, --keep-entries or --before")
     with existing_store(directory, read_only=dry_run, retention_interval_ms=0) as store:
-        each = EachStream(store, stream)
+        each = EachStream(store, stream, on_failed=write_json if as_json else None)
         for found in each.streams:
             with each.doing(found):
                 planned = move_out(found, place, dry_run=True, **rule)

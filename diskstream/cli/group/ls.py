@@ -35,7 +35,7 @@ def command(ctx: click.Context, *, stream: bytes | None, directory: Path, as_jso
     for heading in ("consumers", "pending", "refused", "last delivered ID", "read", "lag"):
         table.add_column(heading, justify="right")
     with existing_store(directory, read_only=True) as store:
-        each = EachStream(store, stream)
+        each = EachStream(store, stream, on_failed=write_json if as_json else None)
         for found in each.streams:
             groups: list[diskstream.GroupInfo] = []
             with each.doing(found):

@@ -9,8 +9,7 @@ import click
 
 import diskstream
 from diskstream.cli.consent import ask, consent_options
-from diskstream.cli.each_stream import finished
-from diskstream.cli.failure import Failure
+from diskstream.cli.each_stream import finished, tell_failed
 from diskstream.cli.options import directory_option, existing_stream, json_option, stream_argument, whole
 from diskstream.cli.output import text, write_json
 from diskstream.cli.retention.bar import removing
@@ -53,7 +52,7 @@ def command(
                 continue  # removed meanwhile
             except diskstream.DiskstreamError as error:
                 failed += 1
-                Failure(f"{text(name)}: {error}", hint=getattr(error, "hint", None)).show()
+                tell_failed(name, error, as_json=as_json)
                 continue
             if as_json:
                 facts = {"removed": report.removed, "references": report.references, "moved": report.moved}

@@ -9,8 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 import diskstream
-from diskstream.cli.each_stream import finished
-from diskstream.cli.failure import Failure
+from diskstream.cli.each_stream import finished, tell_failed
 from diskstream.cli.options import (
     directory_option,
     existing_store,
@@ -44,7 +43,7 @@ def command(ctx: click.Context, *, stream: bytes | None, directory: Path, as_jso
                 continue  # removed meanwhile
             except diskstream.DiskstreamError as error:
                 failed += 1
-                Failure(f"{text(name)}: {error}", hint=getattr(error, "hint", None)).show()
+                tell_failed(name, error, as_json=as_json)
                 continue
             if rule is None and stream is None:
                 continue
