@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from diskstream.commands.arguments import Words, as_int, c_text
+from diskstream.commands.arguments import INT_MAX, Words, as_int, c_text
 from diskstream.commands.caller import Caller, Host
 from diskstream.commands.failures import SYNTAX, misused
 from diskstream.commands.help import help_lines
@@ -210,6 +210,9 @@ def _pause(caller: Caller, words: list[bytes]) -> Reply:
     wait_ms = as_int(words[2], "ERR timeout is not an integer or out of range")
     if wait_ms < 0:
         raise Failure("ERR timeout is negative")
+    # There is no such moment; and nobody could end the pause, as UNPAUSE is held back, too.
+    if wait_ms > INT_MAX - caller.keyspace.now_ms():
+        raise Failure("ERR timeout is out of range")
     _host(caller).pause(time.monotonic() + wait_ms / 1000, writes_only=mode == b"WRITE")
     return OK
 

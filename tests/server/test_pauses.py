@@ -52,6 +52,14 @@ def test_one_that_is_over_counts_no_more(turns: Turns) -> None:
     assert not waits(turns, "PING")
 
 
+def test_one_that_ends_behind_all_moments_is_refused(turns: Turns) -> None:
+    """All were locked out until the server was killed. Redis 7.0 says OK, and pauses nothing."""
+    turns.turn([packed("CLIENT", "PAUSE", 2**63 - 1, "ALL")])
+    assert turns.heard[0] == b"-ERR timeout is out of range\r\n"
+    turns.heard[0].clear()
+    assert not waits(turns, "PING")
+
+
 def test_unpause_ends_it(turns: Turns) -> None:
     turns.turn([packed("CLIENT", "PAUSE", LONG, "WRITE") + packed("CLIENT", "UNPAUSE")])
     turns.heard[0].clear()
