@@ -181,7 +181,7 @@ def can_add(stream: diskstream.Stream) -> bool:
 
 
 @pytest.mark.parametrize("interval", [-1, 3_600_001, 0.5, None, True])
-def test_how_often_is_an_option_with_a_range(tmp_path: Path, interval: object) -> None:
+def test_how_often_is_an_option_with_a_range(tmp_path: Path, interval: Any) -> None:
     with pytest.raises(diskstream.ArgumentError, match="retention_interval_ms"):
         diskstream.open(tmp_path / "s", retention_interval_ms=interval)
 
