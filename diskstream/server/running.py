@@ -146,13 +146,14 @@ class Runner:
     def _goes_on(self, connection: Connection, run: list[bytes] | Run) -> bool:
         """Takes all that one has sent into the batch under way: so it goes for most, where many do the same.
 
-        What `_run_together` would do, without the way there. False leaves it to that, and nothing was done.
+        What `_run_together` would do, without the way there. False leaves it to that, and nothing was done. Nobody
+        waits for the one stream of a batch of XADDs: it was begun as nobody did, and who begins to wait ends it before.
         """
         caller, batch = connection.caller, self._open
         if batch is self._acks:
             if type(run) is not CommandRun:
                 return False
-        elif batch is not self._adds or type(run) is not AddRun or (caller.database, run.key) in self.waiters:
+        elif batch is not self._adds or type(run) is not AddRun:
             return False
         if not self._may_batch(connection) or not batch.take(connection, run):  # type: ignore[arg-type]  # of its kind, as was seen above
             return False

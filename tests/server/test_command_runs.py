@@ -348,3 +348,13 @@ def test_what_fails_together_is_run_one_by_one(
     cuts: list[list[int]] = [[]] * CLIENTS
     found = [outcome(tmp_path / str(runs), numbered(THOROUGH), cuts, 2, runs=runs) for runs in (True, False)]
     assert found[0] == found[1]
+
+
+def test_who_begins_to_wait_between_two_who_add_is_served_before_the_third_adds(tmp_path: Path) -> None:
+    """As in Redis: no entry of a batch under way is what he waits for, and the next one is in no batch."""
+    with Turns(tmp_path / "s", 5) as turns:
+        adds = [packed("XADD", "b", f"{number}-0", "f", "v") for number in range(1, 5)]
+        turns.turn([*adds[:2], packed("XREAD", "BLOCK", 0, "STREAMS", "b", "$"), *adds[2:]])
+        turns.turn()
+        assert turns.heard[:2] + turns.heard[3:] == [b"$3\r\n%d-0\r\n" % number for number in range(1, 5)]
+        assert [number for number in range(1, 5) if b"%d-0" % number in turns.heard[2]] == [3]
