@@ -34,6 +34,10 @@ def tell_failed(name: bytes, error: diskstream.DiskstreamError, *, as_json: bool
     """Tells of a stream with which it cannot be done: whoever looks, and with `as_json` a program, by an object."""
     if as_json:
         write_json(_facts(name, error))
+    _show(name, error)
+
+
+def _show(name: bytes, error: diskstream.DiskstreamError) -> None:
     Failure(f"{text(name)}: {error}", hint=getattr(error, "hint", None)).show()
 
 
@@ -91,7 +95,7 @@ class EachStream:
         """Tells of what cannot be done with one of them."""
         self.failed += 1
         self._note(stream, error)
-        Failure(f"{text(stream.name)}: {error}", hint=getattr(error, "hint", None)).show()
+        _show(stream.name, error)
 
     def _note(self, stream: diskstream.Stream, error: diskstream.DiskstreamError) -> None:
         if self._on_failed is not None:

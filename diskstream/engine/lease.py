@@ -327,10 +327,13 @@ def is_lease(store: Path) -> bool:
     return is_there(store / _LEASE)
 
 
+# What reading the time to live raises of a description that is damaged.
+_DAMAGE = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
+
+
 def ttl_of(lease: Path) -> float | None:
     """For how many seconds a lease is kept without a use; None where it is none."""
-    damage = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
-    with contextlib.suppress(OSError, *damage), reading(lease / _LEASE) as file:
+    with contextlib.suppress(OSError, *_DAMAGE), reading(lease / _LEASE) as file:
         return _ttl_in(file)
     return None
 
@@ -339,7 +342,7 @@ def _ttl_in(file: IO[bytes]) -> float:
     """The time to live that a description says.
 
     Raises:
-        ValueError, TypeError, KeyError, OverflowError, RecursionError: it is damaged.
+        _DAMAGE: it is damaged.
     """
     ttl_s = float(json.loads(file.read(_MAX_LEASE_BYTES))["ttl_s"])
     if math.isnan(ttl_s):
@@ -371,7 +374,7 @@ def sweep(store: Path, now_s: float) -> list[Path]:
                 with wrapped(lease, "read"), reading(lease / _LEASE) as file:
                     ttl_s = _ttl_in(file)
                 until = status(lease / _LEASE).st_mtime + ttl_s
-        except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        except (OSError, *_DAMAGE) as error:
             if are_short(error):
                 raise
             if isinstance(error, OSError) and says_nothing(error):

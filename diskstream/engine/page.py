@@ -69,9 +69,8 @@ def _is_vouched_for(locks: Locks, ctl: Ctl, rested_s: float) -> bool:
     Where nobody does, it says what the last user left, who may have been killed. Of this boot that is better than to
     wait for ever, as it would be for somebody who cannot give up his lock.
     """
-    is_used = CAN_TELL and locks.has_others_recorded()
     is_hopeless = not CAN_TELL or rested_s >= _PATIENCE_S
-    return is_used or (is_hopeless and bytes(ctl.boot) == boot_id())
+    return locks.has_others_recorded() or (is_hopeless and bytes(ctl.boot) == boot_id())
 
 
 def _rest(path: Path, rested_s: float, longest_s: float) -> float:
