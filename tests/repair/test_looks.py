@@ -1,5 +1,6 @@
 """What verbs that look say of a stream whose log is damaged: that it is, and no count of what stands before that."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -44,12 +45,19 @@ def directory(tmp_path: Path) -> Path:
 )
 @pytest.mark.parametrize("as_json", [False, True])
 def test_a_damaged_log_is_told_of(directory: Path, words: str, as_json: bool) -> None:
-    """`group ls` listed no group of such a stream, `len` the entries before the damage; both ended with 0."""
+    """`group ls` listed no group of such a stream, `len` the entries before the damage; both ended with 0.
+
+    A list for programs tells of it as for people, by an object that has what is wrong in place of counts.
+    """
     said = CliRunner().invoke(main, [*words.split(), "--dir", str(directory), *["--json"] * as_json])
     assert said.exit_code == 1
     assert "broken/00000001.log" in said.stderr
     assert "there is no group" not in said.stderr
-    if words.split(maxsplit=1)[0] != "tail":
+    told = [json.loads(line) for line in said.stdout.splitlines()] if as_json else []
+    if as_json and words.startswith(("ls", "group ls")):
+        (of_broken,) = (one for one in told if one["stream"] == "broken")
+        assert set(of_broken) == {"stream", "error", "hint"}
+    elif words.split(maxsplit=1)[0] != "tail":
         assert "broken" not in said.stdout
     if words in ("ls", "group ls"):
         assert "sound" in said.stdout
