@@ -41,12 +41,13 @@ class Receiver:
     def __new__(cls, room_bytes: int) -> Receiver: ...
     def receive(
         self, fd: int, parser: RequestParser, authenticated: bool
-    ) -> tuple[int, list[list[bytes] | AddRun | CommandRun]]:
+    ) -> tuple[int, list[list[bytes] | AddRun | CommandRun], bool]:
         """Takes what has come over a socket and feeds a parser. Waits for nothing.
 
         Returns:
-            How many bytes: 0 at the end or where the client is gone, -1 where nothing has come yet. And the commands
-            that are whole now, as `RequestParser.feed` gives them.
+            How many bytes: 0 at the end or where the client is gone, -1 where nothing has come yet. The commands that
+            are whole now, as `RequestParser.feed` gives them. And whether the parser has more to say once they were
+            run: an error, that a limit was passed, or what it held back.
         """
 
 def send_each(fds: list[int], replies: list[bytes]) -> list[int]:
@@ -69,6 +70,7 @@ class AddRun:
     @property
     def rows(self) -> PackedRows: ...  # What `Log.add_packed` takes
     def __len__(self) -> int: ...  # Commands
+    def kin_total(self, other: AddRun) -> int | None: ...  # Commands; None if they are for another key
     def commands(self) -> list[list[bytes]]: ...  # The commands, for when they must be run one by one
     def replies(self, first: EntryID) -> bytes:
         """Their replies, IDs as bulk strings, where the first became the entry `first`."""
@@ -100,7 +102,9 @@ class CommandRun:
     @property
     def first_count(self) -> int: ...  # Entries that the first XREADGROUP asks for
     def __len__(self) -> int: ...  # Commands
-    def is_kin(self, other: CommandRun) -> bool: ...  # Whether both are for the same command, key and group
+    @property
+    def lengths(self) -> int: ...  # How many XLENs there are; 0 where the commands are others
+    def kin_total(self, other: CommandRun) -> int | None: ...  # Total; None if not of one command, key and group
     def rest(self, done: int) -> CommandRun: ...  # The run of the commands behind the first `done`
     def ids(self) -> list[EntryID]: ...  # Those that XACKs name
     def ranges(self) -> list[tuple[EntryID, EntryID, int]]: ...  # Of each XRANGE start, end, count

@@ -48,6 +48,7 @@ class Connection:
         caller: what commands know of it.
         parser: of its bytes.
         plain: the same, where the native core reads from the socket and writes to it; None with TLS.
+        only: the one reply so far, where it is bytes for the wire already and all that is to be sent; else None.
         replies: not encoded yet.
         reply_bytes: what the larger of those have, of names and values.
         protocol: the one they are for.
@@ -76,6 +77,7 @@ class Connection:
         "fd",
         "last_used",
         "mask",
+        "only",
         "out",
         "parser",
         "paused",
@@ -97,6 +99,7 @@ class Connection:
         self.fd = sock.fileno()
         self.take_parser(parser)
         self.receive, self.send = sock.recv, sock.send
+        self.only: bytes | None = None
         self.replies: list[Reply] = []
         self.reply_bytes = 0
         self.protocol = caller.protocol
@@ -120,19 +123,21 @@ class Connection:
         """Whether its commands must not run now."""
         return self.waiter is not None or self.paused or self.clogged or self.closing or self.closed
 
+    def give(self, reply: Reply) -> None:
+        """Puts a reply behind those before it."""
+        if self.only is not None:
+            self.replies.append(Raw(self.only))
+            self.reply_bytes, self.only = len(self.only), None
+        self.replies.append(reply)
+
     def encode(self) -> None:
         """Turns the replies so far into bytes: they may be large, or the protocol changes."""
+        if self.only is not None:
+            self.out += self.only
+            self.only = None
         if self.replies:
             self.out += self._encode(self.replies, resp3=self.protocol == 3)  # noqa: PLR2004  # RESP3
             self.replies, self.reply_bytes = [], 0
-
-    def only_reply(self) -> bytes | None:
-        """What is to be sent, where that is one small thing over a plain socket; None where it takes more thought."""
-        replies = self.replies
-        if self.plain is None or self.out or len(replies) != 1 or self.closed:
-            return None
-        only = replies[0]
-        return only.data if type(only) is Raw and len(only.data) <= _PIECE_BYTES else None
 
     def flush(self) -> int:
         """Sends what can be sent now. Returns how many bytes went.
@@ -141,14 +146,13 @@ class Connection:
             OSError: the client is gone.
         """
         if not self.out:
-            if not self.replies:
-                return 0
-            only = self.replies[0]
-            if len(self.replies) == 1 and type(only) is Raw:
-                data = only.data
-            else:
+            if self.only is not None:
+                data, self.only = self.only, None
+            elif self.replies:
                 data = self._encode(self.replies, resp3=self.protocol == 3)  # noqa: PLR2004  # RESP3
-            self.replies, self.reply_bytes = [], 0
+                self.replies, self.reply_bytes = [], 0
+            else:
+                return 0
             if len(data) <= _PIECE_BYTES:
                 try:
                     sent = self.send(data)

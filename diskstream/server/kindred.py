@@ -1,41 +1,68 @@
-"""Runs of commands for one group that stand behind each other in a turn, of one client or several."""
+"""Runs of commands for one place that stand behind each other in a turn, of one client or several."""
 
-from diskstream.commands.wire import CommandRun
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from diskstream.commands.replies import Raw, Reply
+from diskstream.commands.wire import AddRun, CommandRun, encode
 from diskstream.server.connection import Connection
 
-__all__ = ["Kindred"]
+__all__ = ["Answers", "Kindred", "OneByOne", "apart"]
+
+R = TypeVar("R", AddRun, CommandRun)
+
+# Runs a command as all others are; what gives each its own error.
+OneByOne = Callable[[Connection, list[bytes]], Reply]
+
+# To whom, what, and whether each of these is the bytes of the wire; else they are replies as of any command.
+Answers = tuple[list[Connection], list[Reply], bool]
 
 
-class Kindred:
-    """Gathers runs of one kind, for one group, in the order in which they came.
+class Kindred(Generic[R]):
+    """Gathers runs of one kind, for one stream or group, in the order in which they came.
 
     Args:
-        most: what their totals (of IDs, or of entries) may come to before no more are taken.
-
-    Attributes:
-        database: where the group is.
-        runs: what was taken, and whose it is.
-        commands: how many there are in these.
+        kind: of runs.
+        name: of their commands.
+        most: what their totals (of entries, or of IDs) may come to before no more are taken.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self.database = -1
-        self.runs: list[tuple[Connection, CommandRun]] = []
-        self._total = self.commands = 0
+    def __init__(self, kind: type[R], name: str, most: int) -> None:
+        self.kind: type[R] = kind
+        self.name, self._most = name, most
+        self._database = -1
+        self._connections: list[Connection] = []
+        self._runs: list[R] = []
+        self._total = 0
 
-    def take(self, connection: Connection, run: CommandRun) -> bool:
-        """Takes a run. False where it is for another group, or there is no more room."""
+    def __len__(self) -> int:
+        """Commands."""
+        return sum(map(len, self._runs))
+
+    def take(self, connection: Connection, run: R) -> bool:
+        """Takes a run. False where it is for another place, or there is no more room: those before it run first."""
         database = connection.caller.database
-        if self.runs and (database != self.database or self._total >= self._most or not run.is_kin(self.runs[0][1])):
+        if not self._runs:
+            self._database, total = database, run.kin_total(run)
+        elif database != self._database or self._total >= self._most:
             return False
-        self.database = database
-        self.runs.append((connection, run))
-        self._total += run.total
-        self.commands += len(run)
+        else:
+            total = run.kin_total(self._runs[0])
+        if total is None:
+            return False
+        self._total += total
+        self._connections.append(connection)
+        self._runs.append(run)
         return True
 
-    def empty(self) -> list[tuple[Connection, CommandRun]]:
-        """Gives up what was taken."""
-        given, self.runs, self._total, self.commands = self.runs, [], 0, 0
+    def empty(self) -> tuple[list[Connection], list[R]]:
+        """Gives up what was taken: whose runs, and the runs."""
+        given = self._connections, self._runs
+        self._connections, self._runs, self._total = [], [], 0
         return given
+
+
+def apart(connection: Connection, run: AddRun | CommandRun, one_by_one: OneByOne) -> Reply:
+    """The replies to a run whose commands are each run by itself, as one."""
+    replies = [one_by_one(connection, words) for words in run.commands()]
+    return replies[0] if len(replies) == 1 else Raw(encode(replies, resp3=connection.protocol > 2))  # noqa: PLR2004  # RESP3

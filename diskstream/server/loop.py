@@ -166,23 +166,35 @@ class Loop:
             if connection is None:
                 self._other(fd)
                 continue
-            if mask != READ:
-                if mask & (GONE | HANGUP) and not mask & READ:
+            if mask != READ and not self._is_to_be_read(connection, mask):
+                continue
+            try:
+                size, commands, has_more = self._receive(connection, now)
+            except MemoryError as error:
+                self.runner.close_for_memory(connection, error)
+                continue
+            if size <= 0:
+                if not size:
                     self.close(connection)
-                    continue
-                if mask & WRITE:
-                    self._send(connection)
-                    if connection.closed:
-                        continue
-            if mask & READ:
-                try:
-                    commands = self._receive(connection, now)
-                except MemoryError as error:
-                    self.runner.close_for_memory(connection, error)
-                    continue
-                if commands:
-                    arrived.append((connection, commands))
+                continue
+            self._counts.bytes_in += size
+            connection.caller.last_used = now
+            if connection.waiter is not None or connection.paused:
+                self._set_mask(connection, HANGUP)  # what came is kept; more is not taken before that is run
+            if has_more:
+                self._behind.append(connection)
+            if commands:
+                arrived.append((connection, commands))
         return arrived
+
+    def _is_to_be_read(self, connection: Connection, mask: int) -> bool:
+        """Whether something came, once what else is ready was seen to."""
+        if mask & (GONE | HANGUP) and not mask & READ:
+            self.close(connection)
+            return False
+        if mask & WRITE:
+            self._send(connection)
+        return bool(mask & READ) and not connection.closed
 
     def _patience(self) -> float:
         """Seconds for which the poller may sleep."""
@@ -256,37 +268,25 @@ class Loop:
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    def _receive(self, connection: Connection, now: float) -> Commands:
-        """The commands that came; the last reply is given here where what came is no command."""
-        caller, parser = connection.caller, connection.parser
+    def _receive(self, connection: Connection, now: float) -> tuple[int, Commands, bool]:
+        """What came: as `Receiver.receive`, which it is from all who are not behind TLS."""
+        known = connection.caller.user is not None
         if connection.clogged or connection.backlog:
             self._keep(connection, now)
-            return []
-        commands: Commands
+            return -1, [], False
         if connection.plain is not None:
-            size, commands = self._receiver.receive(connection.fd, connection.plain, caller.user is not None)
-            if size < 0:
-                return commands
-        else:
-            try:
-                data = connection.receive(_RECEIVE_BYTES)
-            except (BlockingIOError, InterruptedError):
-                return []
-            except OSError as error:
-                if isinstance(error, TlsError):
-                    self._tell_of_tls(connection, str(error), now)
-                data = b""
-            size, commands = len(data), parser.feed(data, caller.user is not None)
-        if not size:
-            self.close(connection)
-            return []
-        self._counts.bytes_in += size
-        caller.last_used = now
-        if connection.waiter is not None or connection.paused:
-            self._set_mask(connection, HANGUP)  # what came is kept; more is not taken before that is run
-        if parser.error is not None or parser.held_back or parser.limit_passed:
-            self._behind.append(connection)
-        return commands
+            return self._receiver.receive(connection.fd, connection.plain, known)
+        parser = connection.parser
+        try:
+            data = connection.receive(_RECEIVE_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return -1, [], False
+        except OSError as error:
+            if isinstance(error, TlsError):
+                self._tell_of_tls(connection, str(error), now)
+            return 0, [], False
+        commands = parser.feed(data, known)
+        return len(data), commands, parser.error is not None or parser.held_back or parser.limit_passed
 
     def _tell_of_tls(self, connection: Connection, reason: str, now: float) -> None:
         """Logs why there is no TLS with a client: it sees its connection end, often without a reason."""
@@ -351,7 +351,7 @@ class Loop:
         elif parser.error is not None:
             self._counts.protocol_errors += 1
             if connection.caller.reply_mode == "on":  # who wants no replies would take it for one to a later command
-                connection.replies.append(ErrorReply(parser.error))
+                connection.give(ErrorReply(parser.error))
             self.end(connection)
         elif parser.held_back or connection.backlog or connection.ended:
             self._behind.append(connection)
@@ -368,27 +368,28 @@ class Loop:
         plain: list[Connection] = []
         replies: list[bytes] = []
         for connection in connections:
-            reply = connection.only_reply()
-            if reply is None:
+            only = connection.only
+            if only is None:
                 self._send(connection)
             else:
                 plain.append(connection)
-                replies.append(reply)
+                replies.append(only)
         if not plain:
             return
-        now = self.runner.now
+        now, total = self.runner.now, 0
         sizes = send_each([each.fd for each in plain], replies)
         for connection, reply, sent in zip(plain, replies, sizes, strict=True):
-            connection.dirty = False
-            if sent < 0:
-                self.close(connection)
-                continue
-            connection.replies, connection.reply_bytes = [], 0
-            self._counts.bytes_out += sent
-            connection.caller.last_used = now
+            connection.dirty, connection.only = False, None
             if sent < len(reply):
+                if sent < 0:
+                    self.close(connection)
+                    continue
                 connection.out += reply[sent:]
-            self._settle_if_needed(connection)
+            total += sent
+            connection.caller.last_used = now
+            if connection.out or connection.mask != READ or connection.closing or connection.pending:
+                self._settle(connection)
+        self._counts.bytes_out += total
 
     def _send(self, connection: Connection) -> None:
         connection.dirty = False
@@ -405,9 +406,6 @@ class Loop:
         if sent:
             self._counts.bytes_out += sent
             connection.caller.last_used = self.runner.now
-        self._settle_if_needed(connection)
-
-    def _settle_if_needed(self, connection: Connection) -> None:
         if connection.out or connection.mask != READ or connection.closing or connection.clogged or connection.pending:
             self._settle(connection)
 
@@ -466,6 +464,7 @@ class Loop:
         connection.sock.close()
         connection.pending.clear()
         connection.backlog.clear()
+        connection.only = None
         connection.replies.clear()
         connection.out.clear()
 
@@ -474,7 +473,7 @@ class Loop:
         if not timeout:
             return
         for connection in list(self.connections.values()):
-            if connection.waiter is not None or connection.paused or connection.replies:
+            if connection.waiter is not None or connection.paused or connection.replies or connection.only is not None:
                 continue
             if now - connection.caller.last_used > timeout:
                 self._counts.idle += 1

@@ -25,6 +25,7 @@ from diskstream.server.counts import Counts
 from diskstream.server.group_reading import ReadBatch
 from diskstream.server.looking import Looks
 from diskstream.server.parts import Parts
+from diskstream.server.pausing import Pause
 from diskstream.server.poller import READ
 
 __all__ = ["Arrived", "Commands", "Runner"]
@@ -80,8 +81,7 @@ class Runner:
         self.current: Connection | None = None
         self.now = time.monotonic()
         self._warned = -_WARN_EVERY_S
-        self._paused: dict[Connection, None] = {}  # in the order in which they were held back
-        self._paused_until, self._pauses_writes_only = 0.0, False
+        self._pause = Pause(self._command)
 
     @property
     def poisoned(self) -> bool:
@@ -147,17 +147,28 @@ class Runner:
         """Takes all that one has sent into the batch under way: so it goes for most, where many do the same.
 
         What `_run_together` would do, without the way there. False leaves it to that, and nothing was done. Nobody
-        waits for the one stream of a batch of XADDs: it was begun as nobody did, and who begins to wait ends it before.
+        waits for the one stream of a batch: it was begun as nobody did, and who begins to wait ends it before.
         """
-        caller, batch = connection.caller, self._open
-        if batch is self._acks:
-            if type(run) is not CommandRun:
-                return False
-        elif batch is not self._adds or type(run) is not AddRun:
+        batch = self._open
+        if not self._may_batch(connection):
             return False
-        if not self._may_batch(connection) or not batch.take(connection, run):  # type: ignore[arg-type]  # of its kind, as was seen above
+        if batch is None:
+            return type(run) is CommandRun and self._look_again(connection, run)
+        if type(run) is not batch.kind:
             return False
-        caller.last_command = "xack" if batch is self._acks else "xadd"
+        if not batch.take(connection, run):  # type: ignore[arg-type]  # of its kind, as was seen above
+            return False
+        connection.caller.last_command = batch.name
+        return True
+
+    def _look_again(self, connection: Connection, run: CommandRun) -> bool:
+        """Answers XLENs of a stream whose length is known; else False."""
+        reply = self._looks.again(connection.caller.database, run)
+        if reply is None:
+            return False
+        self._counts.commands += run.lengths
+        connection.caller.last_command = "xlen"
+        self._answer_each((connection,), (reply,))
         return True
 
     def _run_together(self, connection: Connection, run: Run) -> bool:
@@ -165,11 +176,11 @@ class Runner:
         caller = connection.caller
         batch: AddBatch | AckBatch | ReadBatch
         if isinstance(run, AddRun):
-            batch, name = self._adds, "xadd"
+            batch = self._adds
         elif run.name == "xack":
-            batch, name = self._acks, "xack"
+            batch = self._acks
         elif run.name == "xreadgroup":
-            batch, name = self._reads, "xreadgroup"
+            batch = self._reads
         else:
             self._run_batches()
             if connection.held() or not self._may_batch(connection) or not self._look(connection, run):
@@ -183,7 +194,7 @@ class Runner:
             if batch is not self._acks and place in self.waiters:  # an acknowledgement ends no wait
                 return isinstance(run, AddRun) and self._add_one(connection, run, place)
             if batch.take(connection, run):  # type: ignore[arg-type]  # of its kind, as was seen above
-                self._open, caller.last_command = batch, name
+                self._open, caller.last_command = batch, batch.name
                 return True
             self._run_batches()
         return False
@@ -207,7 +218,7 @@ class Runner:
         """
         caller = connection.caller
         ready = caller.transaction is None and caller.user is not None and caller.reply_mode == "on"
-        return ready and not self._paused_until
+        return ready and not self._pause.until
 
     def _look(self, connection: Connection, run: CommandRun) -> bool:
         """Answers a run that changes nothing; False where its commands must be run one by one."""
@@ -221,7 +232,7 @@ class Runner:
             reply, answered = found
             self._counts.commands += answered - done
             done = answered
-            self._answer(connection, Raw(reply))
+            self._answer_each((connection,), (reply,))
         if done < count:
             self._run_rest(connection, run.rest(done))
         return True
@@ -249,27 +260,31 @@ class Runner:
             if isinstance(batch, ReadBatch):
                 self._run_reads()
                 continue
-            count = len(batch)
+            count, troubles = len(batch), self._keyspace.troubles
             self._counts.commands += count
-            adds = isinstance(batch, AddBatch)
+            adds = batch is self._adds
             if count > 1 and adds:
                 self._counts.batched += count
-            replies = batch.run()
-            if adds and self._keyspace.troubles.writes_fail and replies and type(replies[-1][1]) is Raw:
-                self._keyspace.troubles.wrote()
-            for connection, reply in replies:
+            connections, replies, are_bytes = batch.run()
+            if adds and troubles.writes_fail and replies and (are_bytes or type(replies[-1]) is Raw):
+                troubles.wrote()
+            if are_bytes:
+                self._answer_each(connections, replies)
+                continue
+            for connection, reply in zip(connections, replies, strict=True):
                 self._answer(connection, reply)
 
     def _run_reads(self) -> None:
         """What is left of each run when it was served: kept, for another call, or run one by one, to wait perhaps."""
-        for served in self._reads.run():
-            connection, rest = served.connection, served.rest
-            self._counts.commands += served.count
-            if served.count:
-                self._answer(connection, Raw(served.reply))
-            if rest is None:
+        all_served, more = self._reads.run()
+        for connection, run, count, reply in all_served:
+            self._counts.commands += count
+            if count:
+                self._answer_each((connection,), (reply,))
+            if count == len(run):
                 continue
-            if served.more and not connection.held():
+            rest = run.rest(count) if count else run
+            if more and not connection.held():
                 self._reads.take(connection, rest)  # it is empty, or holds others of the same kind
                 self._open = self._reads
             else:
@@ -289,10 +304,7 @@ class Runner:
 
     def _run_one(self, connection: Connection, words: list[bytes]) -> None:
         caller = connection.caller
-        if self._paused_until and self._is_paused(connection, words):
-            connection.paused = True
-            connection.pending.append(words)
-            self._paused[connection] = None
+        if self._pause.holds(connection, words):
             return
         self._counts.commands += 1
         self._looks.forget()
@@ -336,10 +348,20 @@ class Runner:
         elif caller.reply_mode == "skipping":  # and was not told OFF, or SKIP once more, by this very command
             caller.reply_mode = "on"
 
+    def _answer_each(self, connections: Sequence[Connection], replies: Sequence[bytes]) -> None:
+        """Gives each of several a reply, or several, that are the bytes of the wire already."""
+        dirty = self.dirty
+        for connection, reply in zip(connections, replies, strict=True):
+            if connection.dirty or connection.out or connection.plain is None or len(reply) > _LARGE_BYTES:
+                self._answer(connection, Raw(reply))
+            elif not connection.closed:
+                connection.only, connection.dirty = reply, True
+                dirty.append(connection)
+
     def _answer(self, connection: Connection, reply: Reply) -> None:
         if connection.closed:
             return
-        connection.replies.append(reply)
+        connection.give(reply)
         if not connection.dirty:
             connection.dirty = True
             self.dirty.append(connection)
@@ -451,38 +473,19 @@ class Runner:
     def pause(self, until: float, *, writes_only: bool) -> None:
         """As `Host.pause`."""
         now = time.monotonic()
-        if until > 0 and self._paused_until > now:
-            until, writes_only = max(until, self._paused_until), writes_only and self._pauses_writes_only
-        self._paused_until, self._pauses_writes_only = max(until, 1e-9), writes_only  # 0 would be no pause at all
+        self._pause.begin(until, now, writes_only=writes_only)
         self.end_pause(now)
 
     def pause_ends(self) -> float | None:
         """When, by `time.monotonic`; None where there is no pause."""
-        return self._paused_until or None
+        return self._pause.until or None
 
     def end_pause(self, now: float) -> None:
         """Lets those go on whom it held back, once it is over."""
-        if self._paused_until and self._paused_until <= now:
-            self._paused_until = 0.0
-            paused, self._paused = self._paused, {}
-            for connection in paused:
-                connection.paused, connection.caller.last_used = False, now
-            self.resumed += paused
+        if self._pause.until:
+            self.resumed += self._pause.end(now)
 
     def let_go(self, connection: Connection) -> None:
-        """Forgets a client that is gone: a pause may last for weeks, and clients come and go."""
+        """Forgets a client that is gone."""
         self.waiters.drop(connection)
-        self._paused.pop(connection, None)
-
-    def _is_paused(self, connection: Connection, words: list[bytes]) -> bool:
-        if not self._pauses_writes_only:
-            return True
-        transaction = connection.caller.transaction
-        if transaction is not None:
-            queue = transaction.queue if words[0].lower() == b"exec" else []
-            return any(self._writes(queued) for queued in queue)
-        return self._writes(words)
-
-    def _writes(self, words: list[bytes]) -> bool:
-        command = self._command(words)
-        return command is not None and "write" in command.flags
+        self._pause.forget(connection)

@@ -34,7 +34,7 @@ def test_runs_that_do_not_fit_into_one_frame_are_one_each(tmp_path: Path) -> Non
         batch = AddBatch(keyspace, lambda *_: pytest.fail("no command was to be run alone"))
         for run in runs:
             assert batch.take(client(), run)
-        replies = b"".join(reply.data for _, reply in batch.run())
+        replies = b"".join(reply.data for reply in batch.run()[1])
         assert replies.count(b"$") == len(stream) == 6
         assert [entry["v"] for entry in stream.range()][1::2] == [b"1", b"2", b"3"]
 
@@ -60,7 +60,7 @@ def test_an_error_of_one_run_does_not_add_those_before_it_again(
         batch = AddBatch(keyspace, alone)
         for value in (b"1", b"2", b"3"):
             batch.take(client(), run_of(value))
-        kinds = [type(reply) for _, reply in batch.run()]
+        kinds = [type(reply) for reply in batch.run()[1]]
         assert kinds == [Raw, ErrorReply, Raw]
         assert [words[-1] for words in again] == [b"2"]
         assert [entry["v"] for entry in keyspace.stream(0, b"s").range()] == [b"1", b"3"]

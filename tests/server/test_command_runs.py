@@ -3,7 +3,6 @@
 import itertools
 import socket
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -210,8 +209,9 @@ def test_mistakes_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     def nobody_waits(_waiters: Waiters[Any], _key: object) -> bool:
         return False
 
-    def forgotten(batch: ReadBatch) -> list[Served]:
-        return [replace(served, rest=None) for served in served_by(batch)]
+    def forgotten(batch: ReadBatch) -> tuple[list[Served], bool]:
+        all_served, more = served_by(batch)
+        return [(connection, run, len(run), reply) for connection, run, _, reply in all_served], more
 
     def uncounted(*given: Any) -> Any:
         found = looked(*given)

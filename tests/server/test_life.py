@@ -1,6 +1,7 @@
 """How a server starts and ends, what it keeps, and the ways in."""
 
 import contextlib
+import gc
 import json
 import logging
 import shutil
@@ -19,6 +20,7 @@ import diskstream
 from diskstream.cli import main
 from diskstream.errors import StorageError
 from diskstream.server.errors import ServeError
+from diskstream.server.serving import Server
 from diskstream.server.settings import names
 from tests.engine.children import child, until
 from tests.server.child import serve
@@ -337,3 +339,16 @@ def test_the_command_line_says_where_it_serves(tmp_path: Path, as_json: bool) ->
         finally:
             process.terminate()
         assert process.wait(30) == 0
+
+
+def test_a_garbage_collection_does_not_look_at_what_was_there_from_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All clients would wait for it, for some ten milliseconds."""
+    looked_at: list[int] = []
+    there = len(gc.get_objects())
+    monkeypatch.setattr(Server, "run", lambda _: looked_at.append(len(gc.get_objects())))
+    found = CliRunner().invoke(main, ["serve", "--dir", str(tmp_path / "store"), "--port", "0"])
+    assert found.exit_code == 0, found.output
+    assert looked_at[0] < there / 10
+    assert gc.get_freeze_count() == 0, "a program that goes on has its garbage collected as before"

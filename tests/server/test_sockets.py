@@ -25,7 +25,7 @@ def ends() -> Iterator[Ends]:
 def test_commands_come_as_a_parser_gives_them(ends: Ends) -> None:
     near, far = ends
     receiver, parser = Receiver(64), RequestParser()
-    assert receiver.receive(far.fileno(), parser, True) == (-1, [])
+    assert receiver.receive(far.fileno(), parser, True) == (-1, [], False)
     near.sendall(packed("PING") + packed("ECHO", "x" * 100))
     sizes, found = [], []
     while (got := receiver.receive(far.fileno(), parser, True))[0] > 0:
@@ -35,12 +35,12 @@ def test_commands_come_as_a_parser_gives_them(ends: Ends) -> None:
     assert sum(sizes) == len(packed("PING") + packed("ECHO", "x" * 100))
     assert found == [[b"PING"], [b"ECHO", b"x" * 100]]
     near.close()
-    assert receiver.receive(far.fileno(), parser, True) == (0, [])
+    assert receiver.receive(far.fileno(), parser, True) == (0, [], False)
 
 
 def test_what_is_no_socket_is_as_a_client_that_is_gone(tmp_path: Path) -> None:
     with (tmp_path / "file").open("w") as file:
-        assert Receiver(64).receive(file.fileno(), RequestParser(), True) == (0, [])
+        assert Receiver(64).receive(file.fileno(), RequestParser(), True) == (0, [], False)
         assert send_each([file.fileno()], [b"x"]) == [-1]
 
 

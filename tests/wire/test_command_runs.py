@@ -43,7 +43,7 @@ def test_the_words_come_back(words: tuple[str, ...]) -> None:
     assert isinstance(run, CommandRun)
     assert run.commands() == [[word.encode() for word in words]] * 3
     assert run.rest(2).commands() == [[word.encode() for word in words]]
-    assert run.is_kin(run.rest(1))
+    assert run.kin_total(run.rest(1)) == run.total
 
 
 def test_the_pieces_do_not_matter() -> None:

@@ -35,6 +35,11 @@ impl AddRun {
         PyBytes::new(py, &self.key)
     }
 
+    /// Commands, where both are for the same key; else None.
+    fn kin_total(&self, other: &AddRun) -> Option<usize> {
+        (self.key == other.key).then(|| self.__len__())
+    }
+
     /// One run of the rows of several, in order; None where they do not fit into one frame. The key is the first's.
     #[staticmethod]
     fn joined(py: Python<'_>, runs: Vec<Bound<'_, AddRun>>) -> PyResult<Option<AddRun>> {

@@ -92,9 +92,18 @@ impl CommandRun {
         self.reads().first().map_or(0, |read| read.count as usize)
     }
 
-    /// Whether both are the same commands for the same key and group.
-    fn is_kin(&self, other: &CommandRun) -> bool {
-        self.run.is_kin(&other.run)
+    /// The total, where both are the same commands for the same key and group; else None.
+    fn kin_total(&self, other: &CommandRun) -> Option<usize> {
+        self.run.is_kin(&other.run).then(|| self.total())
+    }
+
+    /// How many XLENs there are; 0 where the commands are others.
+    #[getter]
+    fn lengths(&self) -> usize {
+        match &self.run.asked {
+            Asked::Lengths(count) => *count,
+            _ => 0,
+        }
     }
 
     /// The run of the commands behind the first `done`.

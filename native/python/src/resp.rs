@@ -109,6 +109,11 @@ impl RequestParser {
         fed.map_err(|error| errors::core(py, "", error))?;
         kept.and_then(|()| commands.finish())
     }
+
+    /// Whether something is to be done once the commands so far were run: it ends, or goes on without more data.
+    pub(crate) fn has_more_to_say(&self) -> bool {
+        self.parser.error().is_some() || self.parser.limit_passed() || self.parser.held_back()
+    }
 }
 
 #[pymethods]

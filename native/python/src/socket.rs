@@ -28,22 +28,26 @@ impl Receiver {
     }
 
     /// Takes what has come over a socket, and gives it to a parser. Returns how many bytes it was, 0 at the end or
-    /// where the client is gone, -1 where nothing has come yet; and the commands that are whole now.
+    /// where the client is gone, -1 where nothing has come yet; the commands that are whole now; and whether the
+    /// parser has more to say, which is looked at once they were run.
     fn receive<'py>(
         &mut self,
         py: Python<'py>,
         fd: i32,
         parser: &mut RequestParser,
         authenticated: bool,
-    ) -> PyResult<(isize, Bound<'py, PyList>)> {
+    ) -> PyResult<(isize, Bound<'py, PyList>, bool)> {
         let size = match socket::receive(fd, &mut self.room) {
             Ok(size) => size,
-            Err(error) if is_later(error.kind()) => return Ok((-1, PyList::empty(py))),
+            Err(error) if is_later(error.kind()) => return Ok((-1, PyList::empty(py), false)),
             Err(_) => 0,
         };
         match self.room.get(..size) {
-            Some(data) if size > 0 => Ok((size as isize, parser.commands(py, data, authenticated)?)),
-            _ => Ok((0, PyList::empty(py))),
+            Some(data) if size > 0 => {
+                let commands = parser.commands(py, data, authenticated)?;
+                Ok((size as isize, commands, parser.has_more_to_say()))
+            }
+            _ => Ok((0, PyList::empty(py), false)),
         }
     }
 }
