@@ -47,11 +47,9 @@ impl Id {
 
     /// Parses `ms` or `ms-seq`: decimal digits only. The sequence is `None` where it is not given.
     pub fn parse(text: &[u8]) -> Option<(u64, Option<u64>)> {
-        let mut parts = text.splitn(2, |byte| *byte == b'-');
-        let ms = number(parts.next()?)?;
-        match parts.next() {
-            None => Some((ms, None)),
-            Some(seq) => Some((ms, Some(number(seq)?))),
+        match text.iter().position(|byte| *byte == b'-') {
+            None => Some((number(text)?, None)),
+            Some(at) => Some((number(text.get(..at)?)?, Some(number(text.get(at + 1..)?)?))),
         }
     }
 }
@@ -60,6 +58,13 @@ impl Id {
 fn number(text: &[u8]) -> Option<u64> {
     if text.is_empty() || text.len() > 64 {
         return None;
+    }
+    if text.len() < 20 {
+        // So many digits are less than 2^64, and need not be asked.
+        return text.iter().try_fold(0u64, |value, byte| {
+            let digit = u64::from(byte.wrapping_sub(b'0'));
+            (digit < 10).then(|| value * 10 + digit)
+        });
     }
     text.iter().try_fold(0u64, |value, byte| {
         let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;

@@ -264,6 +264,13 @@ pub struct CommandRuns {
 }
 
 impl CommandRuns {
+    /// Takes a command into the run under way, if there is one and it belongs there.
+    #[inline]
+    pub fn goes_on(&mut self, words: &[&[u8]]) -> bool {
+        let Some(run) = &mut self.run else { return false };
+        plain(words).is_some_and(|(key, command)| run.goes_on(key, &command))
+    }
+
     /// Takes a command in, if it is one for a run. Calls `whole` with the run before, where the command begins another.
     #[inline]
     pub fn take(&mut self, words: &[&[u8]], whole: impl FnOnce(CommandRun)) -> bool {

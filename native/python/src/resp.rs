@@ -48,6 +48,10 @@ impl<'py> Commands<'py> {
     fn add(&mut self, words: &[&[u8]]) -> PyResult<()> {
         let py = self.found.py();
         if let Some((adds, others)) = &mut self.runs {
+            // Most follow one of their kind.
+            if others.goes_on(words) {
+                return Ok(());
+            }
             let (mut add, mut other) = (None, None);
             let mut taken = adds.take(words, |run| add = Some(run));
             if taken {
