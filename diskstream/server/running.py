@@ -361,7 +361,10 @@ class Runner:
     def _answer(self, connection: Connection, reply: Reply) -> None:
         if connection.closed:
             return
-        connection.give(reply)
+        if connection.only is None:
+            connection.replies.append(reply)
+        else:
+            connection.give(reply)
         if not connection.dirty:
             connection.dirty = True
             self.dirty.append(connection)
