@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from diskstream.arguments import check_number, items_of
+from diskstream.arguments import check_function, check_number, items_of
 from diskstream.engine import directory, lease, names, seal
 from diskstream.engine.closing import check_removed
 from diskstream.engine.files import Files
@@ -140,6 +140,8 @@ class Upkeep:
         Raises:
             NoSuchStreamError: the stream that was named is not there, or was removed or renamed meanwhile.
         """
+        check_function("progress", progress)
+        check_function("on_sealed", on_sealed)
         sealed = 0
 
         def count_one() -> None:
@@ -164,6 +166,7 @@ class Upkeep:
         Raises:
             NoSuchStreamError: as `seal`.
         """
+        check_function("progress", progress)
         reports: list[CompactReport] = []
         self._at_each(name, lambda log: reports.append(seal.compact(log, progress=progress or seal.ignore)))
         return reports

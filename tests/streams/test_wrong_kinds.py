@@ -96,10 +96,15 @@ def test_who_is_told_of_progress_is_a_function(store: Store) -> None:
         lambda given: diskstream.verify(store.path, progress=given),
         lambda given: diskstream.repair(store.path, progress=given),
         lambda given: store.verify(progress=given),
+        lambda given: store.seal(progress=given),
+        lambda given: store.compact(progress=given),
     ]
     for call in calls:
         with pytest.raises(ArgumentTypeError, match="progress is a function"):
             call(5)
+    with pytest.raises(ArgumentTypeError, match="on_sealed is a function"):
+        store.seal(on_sealed=5)  # type: ignore[arg-type]  # refused: of a wrong kind
+    assert store.stream("a").info().sealed_segments == 0
 
 
 def test_a_uuid_is_text(store: Store) -> None:
