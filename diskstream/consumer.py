@@ -103,6 +103,9 @@ class Consumer:
 
         Returns:
             What was claimed, in the order of `ids`. Of pending entries that are gone from the stream nothing is left.
+
+        Raises:
+            NoGroupError: there is no such group.
         """
         wanted = ClaimOptions(
             min_idle_ms=min_idle_ms,
@@ -124,7 +127,7 @@ class Consumer:
         force: bool = False,
         last_id: IDLike | None = None,
     ) -> list[EntryID]:
-        """The same with JUSTID: returns IDs, and does not count as a delivery."""
+        """The same with JUSTID, see `Consumer.claim`: returns IDs, and does not count as a delivery."""
         wanted = ClaimOptions(
             min_idle_ms=min_idle_ms,
             idle_ms=idle_ms,
@@ -154,12 +157,13 @@ class Consumer:
 
         Raises:
             ArgumentError: an argument is out of range, in the words of Redis where it has it.
+            NoGroupError: there is no such group.
         """
         cursor, claimed, deleted = self._autoclaim(min_idle_ms, start, count, max_bytes, count_up=True)
         return AutoClaim(cursor, self.group._deliveries(claimed), deleted)
 
     def autoclaim_ids(self, min_idle_ms: int, start: IDLike = "-", *, count: int = 100) -> AutoClaimIDs:
-        """The same with JUSTID: gives IDs, and does not count as a delivery."""
+        """The same with JUSTID, see `Consumer.autoclaim`: gives IDs, and does not count as a delivery."""
         cursor, claimed, deleted = self._autoclaim(min_idle_ms, start, count, None, count_up=False)
         return AutoClaimIDs(cursor, [entry_id for entry_id, *_ in claimed], deleted)
 
@@ -232,6 +236,7 @@ class Consumer:
         Raises:
             ArgumentError: an argument is out of range; there is no such signal, it cannot be handled, or not from this
                 thread.
+            NoGroupError: there is no such group; also where it is removed meanwhile.
         """
         Wanted(count, block, False, claim_ms, None, None)  # what is wrong is told now, not behind a long backlog
         with ending_at(signals, self.stop):

@@ -173,6 +173,9 @@ class Group(WireGroup):
         Args:
             start: an ID, ``$`` for the stream's last one, ``-`` or ``+`` for the least or greatest possible.
             entries_read: how many entries there were up to there, where that is known.
+
+        Raises:
+            NoGroupError: there is no such group.
         """
 
         def move(log: StreamLog, group: int) -> None:
@@ -188,6 +191,9 @@ class Group(WireGroup):
 
         Returns:
             Whether it moved; it never moves back. For a reader that keeps its own position, as a Spark query does.
+
+        Raises:
+            NoGroupError: there is no such group.
         """
         target = parse_id(to)
 
@@ -232,12 +238,20 @@ class Group(WireGroup):
         return Consumer(self, as_member_name("consumer", name))
 
     def create_consumer(self, name: str | bytes) -> bool:
-        """Makes a consumer. Returns False where there is one of that name."""
+        """Makes a consumer. Returns False where there is one of that name.
+
+        Raises:
+            NoGroupError: there is no such group.
+        """
         key = as_member_name("consumer", name)
         return self._change(lambda log, group: make_consumer(log, group, key), "XGROUP")
 
     def delete_consumer(self, name: str | bytes) -> int:
-        """Removes a consumer with its pending entries, which nobody can claim then. Returns how many these were."""
+        """Removes a consumer with its pending entries, which nobody can claim then. Returns how many these were.
+
+        Raises:
+            NoGroupError: there is no such group.
+        """
         key = as_member_name("consumer", name)
 
         def remove(log: StreamLog, group: int) -> int:
@@ -259,7 +273,11 @@ class Group(WireGroup):
         return self._change(remove, "XGROUP")
 
     def consumers(self) -> list[ConsumerInfo]:
-        """What XINFO CONSUMERS says, in byte order of names."""
+        """What XINFO CONSUMERS says, in byte order of names.
+
+        Raises:
+            NoGroupError: there is no such group.
+        """
 
         def look(log: StreamLog, group: int) -> list[ConsumerInfo]:
             now = now_ms(log)
@@ -312,12 +330,19 @@ class Group(WireGroup):
 
         Returns:
             How many were given back.
+
+        Raises:
+            NoGroupError: there is no such group.
         """
         wanted = [parse_id(given) for given in ids]
         return self._change(lambda log, group: nack(log, group, wanted, mode, retry_count, force=force))
 
     def pending(self) -> PendingSummary:
-        """How much is pending, as the short form of XPENDING."""
+        """How much is pending, as the short form of XPENDING.
+
+        Raises:
+            NoGroupError: there is no such group.
+        """
 
         def look(log: StreamLog, group: int) -> PendingSummary:
             consumers = {name: pending for _, name, _, _, pending in log.native.consumers(group) if pending}
@@ -345,6 +370,9 @@ class Group(WireGroup):
             count: at most so many.
             consumer: only this consumer's.
             idle_ms: only those delivered at least so long ago, and those that nobody has.
+
+        Raises:
+            NoGroupError: there is no such group.
         """
         low, high = parse_start(start), parse_end(end)
         limit = check_count("count", count)

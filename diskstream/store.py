@@ -33,13 +33,7 @@ from diskstream.engine.page import POISONED, Page
 from diskstream.engine.process_end import at_end
 from diskstream.engine.recovery import RecoveryReport
 from diskstream.engine.state import View, open_view
-from diskstream.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    ClosedError,
-    DiskstreamError,
-    storage_error,
-)
+from diskstream.errors import ArgumentError, ArgumentTypeError, ClosedError, DiskstreamError, storage_error
 from diskstream.group_calls import begin_call
 from diskstream.ids import IDLike
 from diskstream.naming import Naming
@@ -92,7 +86,15 @@ def open(  # `diskstream.open`, as `gzip.open` and `dbm.open`
 
 
 class Store(Naming, Upkeep):
-    """An open store. Safe under threads; a forked child goes on with an opening of its own."""
+    """An open store. Safe under threads; a forked child goes on with an opening of its own.
+
+    Raises:
+        ClosedError: any method of a store, its streams, groups and consumers raises this, once the store is closed.
+        ArgumentError: so too, where a name, a number or an ID is none; nothing was changed.
+        ReadOnlyError: what would change something, where the store is open for reading only.
+        StorageError: a system call failed. The kinds of it, `DiskFullError` say, tell what to do.
+        CorruptionError: what was asked for is damaged on disk.
+    """
 
     _closed = True  # where opening it fails
     _half_closed = False  # while it is being closed, and where an interrupt ended that
@@ -461,11 +463,8 @@ class Store(Naming, Upkeep):
             group, consumer: the names of both.
             positions: for each stream ``>`` for what no consumer of the group was given yet, or an ID: this consumer's
                 own pending entries behind it.
-            count: entries of each stream, at most.
-            max_count: entries of all streams together, at most.
-            max_bytes: stop once names and values of all entries together reach this; one entry always comes.
-            block: wait this many seconds where there is nothing yet; 0 waits for ever, None not at all. Waiting
-                consumers of a group are served in the order in which they began to wait.
+            count, max_count, max_bytes, block: as `read`. Waiting consumers of a group are served in the order in
+                which they began to wait.
             noack: what is given counts as acknowledged.
             claim_ms: first of all, what others have had for so long without acknowledging it, or have given back.
             stop: an event that ends the wait within a moment, with nothing.
