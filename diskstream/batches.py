@@ -47,18 +47,21 @@ class Layout:
         """A layout of a scan.
 
         Raises:
-            ArgumentError: no such layout or type, or no such way with repeated names.
+            ArgumentError: no such layout or type, or no such way with repeated names; columns where the layout takes
+                none, or none where it needs some.
             ArgumentTypeError: one of them is no word.
             MissingPackageError: pyarrow is not installed.
         """
         _arrow()
         try:
             native = ScanLayout(name, columns, duplicates, exact=exact, metadata=metadata, times=times)
-        except TypeError as error:
+        except (TypeError, UnicodeEncodeError) as error:
             kinds = "layout, duplicates and the types of columns are text; exact, metadata and times True or False"
             raise ArgumentTypeError(f"{kinds}: {error}") from None
         if name == "typed" and not columns:
             raise ArgumentError("layout 'typed' needs columns: names of fields and their types")
+        if name != "typed" and columns:
+            raise ArgumentError(f"columns are for layout 'typed', not for {name!r}")
         return cls(name, columns, strict, exact, metadata, native)
 
 

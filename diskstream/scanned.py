@@ -240,8 +240,9 @@ class Scanned:
             batch_rows: rows of a batch, about; fewer where they hold more than 16 MiB, or their columns would.
 
         Raises:
-            ArgumentError: no such layout or type; with ``fail``, a repeated name; with `strict` or `exact`, a value
-                that does not parse: the message names the entry, the field and the value.
+            ArgumentError: no such layout or type; columns for another layout than ``typed``; with ``fail``, a repeated
+                name; with `strict` or `exact`, a value that does not parse: the message names the entry, the field and
+                the value.
             CorruptionError: something within the range cannot be read. What came before it was right.
             ChangedError: the stream was removed, renamed or replaced on the way; so too.
             MissingPackageError: pyarrow is not installed.
