@@ -23,9 +23,9 @@ _Part: TypeAlias = tuple["pa.Array", "pa.Array", dict[bytes, "pa.Array"]]
 __all__ = ["Columns", "as_columns", "as_table", "field_names", "import_arrow", "named_columns"]
 
 
-@dataclass(frozen=True)
-class Columns:
-    """A range of a stream by columns.
+@dataclass(frozen=True, eq=False)
+class Columns:  # noqa: PLW1641  # arrays and dictionaries can change
+    """A range of a stream by columns. Equal to another one of the same IDs and values, and not hashable.
 
     Attributes:
         ms: milliseconds of the IDs, uint64, one a row.
@@ -40,6 +40,13 @@ class Columns:
     def __len__(self) -> int:
         """Rows."""
         return len(self.ms)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all is equal; of arrays a dataclass would ask for one answer, where they have one for each row."""
+        if not isinstance(other, Columns):
+            return NotImplemented
+        ids = ((self.ms, other.ms), (self.seq, other.seq))
+        return all(ours.tolist() == theirs.tolist() for ours, theirs in ids) and self.fields == other.fields
 
 
 def field_names(fields: Sequence[str | bytes] | None) -> list[bytes] | None:

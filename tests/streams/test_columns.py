@@ -19,6 +19,19 @@ from tests.streams.layers import MAX, MAX_ID, Layered, Pairs, Row, kinds, layere
 Table = dict[str, list[Any]]
 
 
+def test_columns_are_equal_where_all_they_hold_is(tmp_path: Path) -> None:
+    """To compare two of them raised a ValueError of numpy, which has an answer for each row."""
+    with diskstream.open(tmp_path / "store", fsync="os") as store:
+        stream = store.stream("x")
+        stream.add_many([{"a": 1}, {"a": 2}], ids=["1-1", "2-1"])
+        found = stream.columns()
+        assert found == stream.columns()
+        assert found != stream.columns(end="1")
+        assert found != stream.columns(fields=["b"])
+        assert found != "columns"
+        assert store.stream("none").columns() == store.stream("other").columns()
+
+
 def expected(live: list[Row], duplicates: str, fields: list[bytes] | None = None) -> dict[bytes, list[bytes | None]]:
     """The columns of rows, made from their pairs alone."""
 
