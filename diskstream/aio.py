@@ -26,7 +26,7 @@ from weakref import WeakValueDictionary
 
 from diskstream import store as _store
 from diskstream._native import Delivery, Entry, EntryID
-from diskstream.aio_groups import Consumer, Group
+from diskstream.aio_groups import Consumer, Group, as_of_asyncio
 from diskstream.aio_opening import opened
 from diskstream.aio_readers import Readers
 from diskstream.aio_rows import as_of_now, rows_as_of_now
@@ -73,6 +73,9 @@ class Store:
         self.sync_store = sync_store
         self._readers = Readers(sync_store)
         self._sharing: WeakValueDictionary[bytes, Sharing] = WeakValueDictionary()
+
+    def __repr__(self) -> str:
+        return as_of_asyncio(self.sync_store)
 
     async def __aenter__(self) -> Self:
         return self
@@ -182,6 +185,9 @@ class Stream:
         self.sync_stream = sync_stream
         self._sharing = sharing or Sharing(sync_stream)
         self._readers = readers or Readers(sync_stream._store)
+
+    def __repr__(self) -> str:
+        return as_of_asyncio(self.sync_stream)
 
     @property
     def name(self) -> bytes:

@@ -15,7 +15,12 @@ from diskstream.group_info import AutoClaim, AutoClaimIDs, ConsumerInfo, GroupIn
 from diskstream.ids import MIN_ID, IDLike
 from diskstream.wanted import Wanted
 
-__all__ = ["Consumer", "Group"]
+__all__ = ["Consumer", "Group", "as_of_asyncio"]
+
+
+def as_of_asyncio(behind: object) -> str:
+    """How what stands before a store, a stream, a group or a consumer is shown: as that one, but of this module."""
+    return repr(behind).replace("<diskstream.", "<diskstream.aio.", 1)
 
 
 class Group:
@@ -25,6 +30,9 @@ class Group:
         self.sync_group = sync_group
         self._sharing = sharing or Sharing(sync_group.stream)
         self._readers = readers or Readers(sync_group.stream._store)
+
+    def __repr__(self) -> str:
+        return as_of_asyncio(self.sync_group)
 
     @property
     def name(self) -> bytes:
@@ -93,6 +101,9 @@ class Consumer:
         self.sync_consumer = sync_consumer
         self._sharing = sharing or Sharing(sync_consumer.group.stream)
         self._readers = readers or Readers(sync_consumer.group.stream._store)
+
+    def __repr__(self) -> str:
+        return as_of_asyncio(self.sync_consumer)
 
     @property
     def name(self) -> bytes:

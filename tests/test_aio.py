@@ -291,3 +291,18 @@ def test_a_program_ends_though_a_read_of_a_group_still_waits(tmp_path: Path, loo
     words = [sys.executable, "-c", OVER_A_PENDING_READ, str(tmp_path / "s"), loop]
     done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
     assert (done.returncode, done.stdout) == (0, "the program ends\n"), done.stderr
+
+
+def test_what_is_shown_of_each_names_it(tmp_path: Path) -> None:
+    """It was an address in memory, where the others say which stream they are of which store."""
+
+    async def run() -> None:
+        async with await aio.open(tmp_path / "store") as store:
+            group = await store.stream("race").group("riders", start="0")
+            assert repr(store) == f"<diskstream.aio.Store '{tmp_path / 'store'}'>"
+            assert repr(store.stream("race")) == f"<diskstream.aio.Stream b'race' of '{tmp_path / 'store'}'>"
+            assert repr(group) == "<diskstream.aio.Group b'riders' of b'race'>"
+            assert repr(group.consumer("ann")) == "<diskstream.aio.Consumer b'ann' of b'riders' of b'race'>"
+        assert repr(store).endswith(" closed>")
+
+    asyncio.run(run())
