@@ -9,6 +9,7 @@ from diskstream.arrow_rows import column_of
 from diskstream.batches import arrow_type, field_list_type
 from diskstream.columnar import import_arrow, named_columns
 from diskstream.errors import ArgumentError
+from diskstream.exporting.pieces import read_in_order
 from diskstream.exporting.request import MAX_COLUMNS, Column, ExportRequest
 from diskstream.exporting.span import Span
 from diskstream.store import Store
@@ -102,8 +103,6 @@ def names_in_use(store: Store, spans: Sequence[Span]) -> tuple[Column, ...]:
     Raises:
         ArgumentError: there are more than a table may have columns.
     """
-    from diskstream.exporting.pieces import read_in_order
-
     found: dict[bytes, None] = {}
     for span in spans:
         for batch, _ in read_in_order(store.stream(span.name), span, [], "fail"):

@@ -1,12 +1,17 @@
 """A file of settings in the syntax of redis.conf: a name and its values on each line, `#` before remarks."""
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
+from diskstream.plurals import number_of
 from diskstream.server.errors import ServeError
 
-__all__ = ["ConfigFile", "read_config", "split_line"]
+__all__ = ["MAX_CONFIG_BYTES", "ConfigFile", "read_config", "split_line"]
+
+MAX_CONFIG_BYTES: Final = 1 << 20  # Redis's own, remarks and all, has a tenth of it
 
 _WORD = re.compile(r"""\s*("(?:\\x[0-9a-fA-F]{2}|\\.|[^"\\])*"|'(?:\\'|[^'])*'|[^\s"']+)(?=\s|$)""")
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|.)", re.DOTALL)
@@ -79,19 +84,32 @@ def _unquoted(word: str) -> str:
     return _ESCAPE.sub(char, word[1:-1])
 
 
-def read_config(path: Path) -> ConfigFile:
-    """Reads a file. Of a setting that stands there twice the last one counts.
-
-    Raises:
-        ServeError: the file cannot be read, or a line cannot be understood; names file and line.
-    """
-    from diskstream.server.settings import names
-
+def _lines(path: Path) -> list[str]:
+    """The lines of a file, which may be a pipe, as of a shell's ``<(...)``: so its size is known when it was read."""
     try:
-        lines = path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+        with path.open("rb") as file:
+            content = file.read(MAX_CONFIG_BYTES + 1)
     except OSError as error:
         raise ServeError(f"cannot read {path}: {error.strerror}") from None
-    known = names()
+    if len(content) > MAX_CONFIG_BYTES:
+        raise ServeError(
+            f"cannot read {path}: it has more than {number_of(MAX_CONFIG_BYTES, 'byte')}",
+            hint="name a file of settings, in the syntax of redis.conf",
+        )
+    return content.decode("utf-8", "surrogateescape").splitlines()
+
+
+def read_config(path: Path, known: Collection[str]) -> ConfigFile:
+    """Reads a file. Of a setting that stands there twice the last one counts.
+
+    Args:
+        path: of the file.
+        known: the names of the settings that there are.
+
+    Raises:
+        ServeError: the file cannot be read, is too large, or a line cannot be understood; names file and line.
+    """
+    lines = _lines(path)
     settings: dict[str, str] = {}
     ignored: list[str] = []
     for number, line in enumerate(lines, 1):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from diskstream.options import Options
+from diskstream.server.config_file import read_config
 from diskstream.server.errors import ServeError
 
 __all__ = ["ENVIRONMENT_PREFIX", "ServerSettings", "from_words", "merged", "name_of", "names", "size_of"]
@@ -256,9 +257,7 @@ def merged(
     Raises:
         ServeError: something in them cannot be, or the file cannot be read.
     """
-    from diskstream.server.config_file import read_config
-
-    found = read_config(config) if config is not None else None
+    found = read_config(config, names()) if config is not None else None
     try:
         settings = from_words(found.settings if found is not None else {})
     except ServeError as error:

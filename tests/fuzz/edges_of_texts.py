@@ -22,6 +22,7 @@ from diskstream.replaying.conditions import parse_condition
 from diskstream.retention_rule import RetentionRule
 from diskstream.server.config_file import read_config
 from diskstream.server.settings import from_words
+from diskstream.server.settings import names as setting_names
 from diskstream.spark import offsets
 from diskstream.spark.options import parse_duration_s
 from tests.fuzz.edges import Edge
@@ -72,7 +73,7 @@ def _times(data: bytes, _folder: Path) -> None:
 def _config(data: bytes, folder: Path) -> None:
     path = folder / "given.conf"
     path.write_bytes(data)
-    from_words(read_config(path).settings)
+    from_words(read_config(path, setting_names()).settings)
 
 
 def _glob(data: bytes, _folder: Path) -> None:

@@ -17,7 +17,7 @@ from diskstream.ingest import resuming, rows
 from diskstream.object_address import MAX_URL_CHARS
 from diskstream.objects import MAX_PATH_CHARS
 from diskstream.replaying import conditions
-from diskstream.server import connection, metrics
+from diskstream.server import config_file, connection, metrics
 from diskstream.server.settings import ServerSettings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -65,6 +65,7 @@ def limits() -> list[tuple[str, str]]:
         ("replies that wait for a client before no more of its commands run", size(connection.SOFT_OUT_BYTES)),
         ("replies that wait for a client (`client-output-buffer-limit`)", size(settings.client_output_buffer_limit)),
         ("replies that wait for a client before AUTH", size(connection.UNKNOWN_OUT_BYTES)),
+        ("the server's file of settings (`--config`)", size(config_file.MAX_CONFIG_BYTES)),
         ("scrapers of the metrics at a time", str(metrics.MAX_SCRAPERS)),
         ("a pattern of KEYS, SCAN, CONFIG GET", size(globs._MAX_BYTES)),
         ("codes of errors that INFO lists", str(statistics.MAX_CODES)),

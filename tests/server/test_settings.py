@@ -1,5 +1,6 @@
 """Where settings come from, which counts, and what is refused."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from diskstream.commands import globs, key_records, keyspace, stream_read_options
 from diskstream.commands.all_commands import table
 from diskstream.server import batching, connection
-from diskstream.server.config_file import split_line
+from diskstream.server.config_file import MAX_CONFIG_BYTES, split_line
 from diskstream.server.errors import ServeError
 from diskstream.server.settings import ServerSettings, from_words, merged, names, size_of
 from tests.conftest import RedisServer
@@ -40,6 +41,28 @@ def test_an_option_counts_more_than_the_environment_and_that_more_than_the_file(
     assert merged({}, environment, path).port == 7001
     assert merged({}, {}, path).port == 7000
     assert merged({}, {}) == ServerSettings()
+
+
+def test_no_more_is_read_of_a_file_than_settings_take(tmp_path: Path) -> None:
+    """Of one without an end, as /dev/zero, it took all memory."""
+    path = tmp_path / "redis.conf"
+    path.write_bytes(b"port 7000\n".ljust(MAX_CONFIG_BYTES, b"#"))
+    assert merged({}, {}, path).port == 7000
+    path.write_bytes(b"port 7000\n".ljust(MAX_CONFIG_BYTES + 1, b"#"))
+    with pytest.raises(ServeError, match=r"cannot read .*redis.conf: it has more than 1,048,576 bytes") as refused:
+        merged({}, {}, path)
+    assert refused.value.hint
+
+
+def test_the_settings_may_come_out_of_a_pipe() -> None:
+    """As of a shell's `--config <(...)`, where a password is to be in no file."""
+    reading, writing = os.pipe()
+    try:
+        os.write(writing, b"port 7000\n")
+        os.close(writing)
+        assert merged({}, {}, Path(f"/dev/fd/{reading}")).port == 7000
+    finally:
+        os.close(reading)
 
 
 def test_the_file_is_named_by_info_and_is_for_no_client_to_write(tmp_path: Path) -> None:
