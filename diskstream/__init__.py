@@ -26,8 +26,10 @@ from diskstream.audit import AuditRecord
 from diskstream.columnar import Columns
 from diskstream.commits import Commit
 from diskstream.consumer import Consumer
+from diskstream.digests import Digest
 from diskstream.engine.recovery import Finding, RecoveryReport
 from diskstream.engine.seal import CompactReport
+from diskstream.engine.splits import Piece
 from diskstream.errors import (
     ArchiveChangedError,
     ArchiveError,
@@ -45,6 +47,7 @@ from diskstream.errors import (
     IDOrderError,
     InvalidIDError,
     LimitError,
+    LostObjectError,
     MissingPackageError,
     NamespaceError,
     NetworkFilesystemError,
@@ -78,6 +81,7 @@ from diskstream.retaining import RetentionReport
 from diskstream.retention_rule import RetentionRule
 from diskstream.store import Store, open  # `diskstream.open`
 from diskstream.stream import Stream
+from diskstream.vitals import Vitals
 
 if TYPE_CHECKING:
     from diskstream.engine.verify import Problem, VerifyReport
@@ -141,6 +145,7 @@ __all__ = [
     "CorruptionError",
     "DataLossError",
     "Delivery",
+    "Digest",
     "DiskFullError",
     "DiskstreamError",
     "Entry",
@@ -158,6 +163,7 @@ __all__ = [
     "InvalidIDError",
     "LimitError",
     "Loss",
+    "LostObjectError",
     "MissingPackageError",
     "NamespaceError",
     "NetworkFilesystemError",
@@ -168,6 +174,7 @@ __all__ = [
     "Options",
     "PendingEntry",
     "PendingSummary",
+    "Piece",
     "PoisonedError",
     "Problem",
     "ReadOnlyError",
@@ -184,6 +191,7 @@ __all__ = [
     "StreamInfo",
     "StreamSummary",
     "VerifyReport",
+    "Vitals",
     "ZeroIDError",
     "__version__",
     "open",

@@ -71,6 +71,7 @@ def open(  # `diskstream.open`, as `gzip.open` and `dbm.open`
         options: see `Options`.
 
     Raises:
+        ArgumentError: no path, or an option that there is not, or with a value that it cannot have.
         NotAStoreError: the directory holds something else, or there is none and `create` is false.
         NewerFormatError: a later version wrote it.
         NetworkFilesystemError: it is on a network file system.

@@ -1,5 +1,6 @@
 """What `import diskstream` offers, and that it stays light."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 import diskstream
 from diskstream import errors
+from tests.test_docs import INNER
 
 
 def test_every_exported_name_is_there_and_belongs_to_the_package() -> None:
@@ -21,6 +23,21 @@ def test_every_error_is_of_the_one_tree_and_drawn_in_it() -> None:
     assert all(issubclass(each, errors.DiskstreamError) for each in classes)
     for each in classes:
         assert each.__name__ in (errors.__doc__ or ""), each
+
+
+def test_every_error_is_exported_as_the_pages_name_it() -> None:
+    """`except diskstream.LostObjectError`, as docs/operating.md has it, was an AttributeError."""
+    assert {name for name in errors.__all__ if not name.islower()} - set(diskstream.__all__) == set()
+
+
+@pytest.mark.parametrize("kind", [diskstream.Store, diskstream.Stream, diskstream.Group, diskstream.Consumer])
+def test_what_a_public_method_returns_has_a_name_in_the_package(kind: type) -> None:
+    """Whoever wants to say so in a type had to find out in which module it is."""
+    methods = [getattr(kind, name) for name in dir(kind) if name[0] != "_" and name not in INNER]
+    returned = " ".join(str(getattr(method, "__annotations__", {}).get("return")) for method in methods)
+    named = set(re.findall(r"diskstream\.(?:\w+\.)*(\w+)", returned))
+    assert named
+    assert named - set(diskstream.__all__) == set()
 
 
 def test_importing_the_package_loads_nothing_for_the_terminal_or_for_columns() -> None:
