@@ -11,7 +11,7 @@
 Appends and looks at what is in memory cost microseconds and are made at once, except where they wait for a flush
 (``fsync="always"``, ``durable=True``): what many tasks `Stream.add` or `Group.ack` then shares flushes. What reads a
 disk runs in a thread; all reads of a store that wait have one more, which watches its streams, and all consumers that
-wait another one. What is not here (columns, tables, the audit, leases) is a method of ``store.sync_store`` and its
+wait another one. What is not here (columns, tables, scans, the audit) is a method of ``store.sync_store`` and its
 streams, for `asyncio.to_thread`.
 """
 
@@ -85,6 +85,11 @@ class Store:
     ) -> None:
         await self.close()
 
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self.sync_store.closed
+
     async def close(self) -> None:
         """Makes everything durable and lets go of the directory: also where the task that waits for it is cancelled."""
         try:
@@ -157,6 +162,8 @@ class Store:
     async def sync(self) -> None:
         """Returns once all that was appended so far is durable."""
         await asyncio.to_thread(self.sync_store.sync)
+
+    lease = in_thread("sync_store", _store.Store.lease)
 
     seal = in_thread("sync_store", _store.Store.seal)
 
@@ -291,6 +298,12 @@ class Stream:
                 yield entry
             position = entries[-1].id
 
+    exists = in_thread("sync_stream", _Stream.exists)
+
+    last_id = in_thread("sync_stream", _Stream.last_id)
+
+    durable_id = in_thread("sync_stream", _Stream.durable_id)
+
     async def length(self) -> int:
         """Live entries."""
         return await asyncio.to_thread(len, self.sync_stream)
@@ -307,11 +320,15 @@ class Stream:
         """Live entries of a range."""
         return await asyncio.to_thread(self.sync_stream.count, start, end)
 
+    digest = in_thread("sync_stream", _Stream.digest)
+
     trim = in_thread("sync_stream", _Stream.trim)
 
     set_id = in_thread("sync_stream", _Stream.set_id)
 
     configure_idempotence = in_thread("sync_stream", _Stream.configure_idempotence)
+
+    record_idempotent = in_thread("sync_stream", _Stream.record_idempotent)
 
     async def groups(self) -> list[GroupInfo]:
         """What XINFO GROUPS says."""
@@ -331,6 +348,8 @@ class Stream:
     async def retention(self) -> RetentionRule | None:
         """The rule by which the stream is kept: see `diskstream.Stream.retention`."""
         return await asyncio.to_thread(lambda: self.sync_stream.retention)
+
+    preview_retention = in_thread("sync_stream", _Stream.preview_retention)
 
     set_retention = in_thread("sync_stream", _Stream.set_retention)
 
@@ -356,6 +375,10 @@ class Stream:
         """Returns once the entry with this ID is durable."""
         # To the other one None is for ever, and 0 not at all.
         return await _blocking(lambda wait: self.sync_stream.wait_durable(id, wait or 0), block_of(timeout))
+
+    seal = in_thread("sync_stream", _Stream.seal)
+
+    compact = in_thread("sync_stream", _Stream.compact)
 
 
 async def _pages(entries: Iterator[Entry]) -> AsyncIterator[Entry]:

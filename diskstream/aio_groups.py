@@ -63,6 +63,8 @@ class Group:
         """Sets the last delivered ID: see `diskstream.Group.set_id`."""
         await asyncio.to_thread(lambda: self.sync_group.set_id(start, entries_read=entries_read))
 
+    advance = in_thread("sync_group", _Group.advance)
+
     async def destroy(self) -> bool:
         """Removes the group. Returns whether it was there."""
         return await asyncio.to_thread(self.sync_group.destroy)

@@ -12,6 +12,7 @@ import diskstream
 from diskstream import aio
 from diskstream.commits import AddOptions, EntryOptions
 from diskstream.options import OpenOptions, Options
+from tests.test_docs import INNER
 
 PAIRS = [
     (aio.Store, diskstream.Store),
@@ -22,6 +23,14 @@ PAIRS = [
 # What a task has in the place of it: it is cancelled.
 ENDED_OTHERWISE = {("Store", "read_group"): {"stop"}, ("Consumer", "entries"): {"signals"}}
 UNPACKED = {("Stream", "add"): EntryOptions, ("Stream", "add_many"): AddOptions}
+
+# What one takes the others for, in a thread: columns, tables and scans, the audit, and what goes with them. `group`
+# makes groups, `length` is `len`, and a consumer's task is cancelled.
+LEFT_OUT = {
+    "Stream": {"added_until", "audit", "audit_table", "columns", "count_from", "create_group", "id_further", "identity"}
+    | {"scan", "splits", "to_arrow", "trimmed_to", "vitals", "written_to"},
+    "Consumer": {"stop"},
+}
 
 METHODS = [
     pytest.param(ours, theirs, name, id=f"{ours.__name__}.{name}")
@@ -50,6 +59,13 @@ def test_a_method_of_asyncio_takes_what_the_other_one_takes(ours: type, theirs: 
     assert given == wanted
 
 
+@pytest.mark.parametrize(("ours", "theirs"), PAIRS)
+def test_nothing_else_is_missing_of_asyncio(ours: type, theirs: type) -> None:
+    """A rule could be set, and not previewed; a store could be sealed, and no stream."""
+    public = {name for name in dir(theirs) if not name.startswith("_")} - INNER
+    assert {name for name in public if not hasattr(ours, name)} == LEFT_OUT.get(ours.__name__, set())
+
+
 def test_the_types_of_what_open_takes_are_those_of_the_options() -> None:
     assert get_type_hints(OpenOptions) == get_type_hints(Options)
     assert OpenOptions.__required_keys__ == frozenset()
@@ -68,3 +84,30 @@ def test_a_method_that_is_that_of_another_class_says_what_it_does_and_is_awaited
             return await stream.trim(maxlen=2)
 
     assert asyncio.run(trimmed()) == 3
+
+
+def test_what_looks_ahead_and_keeps_small_is_awaited_too(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with await aio.open(tmp_path / "s", fsync="os") as store:
+            stream = store.stream("x")
+            assert not await stream.exists()
+            first, last = await stream.add_many([{"n": n} for n in range(2)])
+            assert await stream.exists()
+            assert await stream.last_id() == last
+            assert (await stream.digest(end=first)).entries == 1
+            assert (await stream.preview_retention(diskstream.RetentionRule(max_entries=1))).removed == 1
+            group = await stream.group("g", start="0")
+            assert await group.advance(first)
+            await stream.record_idempotent("shop", "17", first)
+            assert await stream.add({"n": 0}, producer="shop", message_id="17") == first
+            lease = await store.lease([stream.name])
+            assert await stream.seal() == 1
+            await stream.compact()
+            await store.sync()
+            assert await stream.durable_id() == last
+            with diskstream.open(lease, read_only=True) as leased:
+                assert len(leased.stream("x")) == 2
+            assert not store.closed
+        assert store.closed
+
+    asyncio.run(run())
