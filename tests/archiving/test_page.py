@@ -59,7 +59,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
         f"window of {stream_copy._WINDOW_ENTRIES:,} entries, {stream_copy._WINDOW_BYTES >> 20} MiB or ",
         f" MiB or {stream_copy._WINDOW_S:.0f} seconds: the copy is flushed",
         f"{trimming.STEP_ENTRIES:,} entries at a time, by a script",
-        f"about {entries._REPLY_BYTES >> 20} MiB, from what the entries before took",
+        f"so that it has about {entries._REPLY_BYTES >> 20} MiB",
         f"handed over in frames of {entries._FRAME_BYTES >> 20} MiB",
         f"`{leasing.LEASE_PREFIX.decode()}<key>`",
         f"after {leasing._LEASE_MS // 1000} seconds unless it is renewed",
