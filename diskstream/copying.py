@@ -34,6 +34,7 @@ __all__ = [
     "check_whole",
     "copy_stream",
     "fill",
+    "fill_group",
     "is_of_a_copy",
     "is_unfinished",
     "state_of",
@@ -176,7 +177,7 @@ def fill(
     stream.set_id(state.last_id, entries_added=state.entries_added, max_deleted_id=state.max_deleted_id)
     stream._use(lambda log: locked(log, lambda log: idempotence.configure(log, *state.windows)), None)
     for group in state.groups:
-        _fill_group(stream, group)
+        fill_group(stream, group)
     if state.settings:
         stream._use(lambda log: locked(log, lambda log: _fill_settings(log, state.settings)), None)
 
@@ -211,7 +212,7 @@ def _fill_settings(log: StreamLog, settings: dict[bytes, bytes]) -> None:
     log.retry(lambda: log.native.change(records, now), held=True)
 
 
-def _fill_group(stream: Stream, state: GroupState) -> None:
+def fill_group(stream: Stream, state: GroupState) -> None:
     # As it is, and not through `create_group`, which takes no more than were added: reads may have gone beyond that.
     made = ("create", state.name, state.last_delivered_id, state.entries_read)
 

@@ -21,7 +21,8 @@
     │   ├── DiskFullError                     no room: free some and try again
     │   ├── PoisonedError                     a write or flush failed before: reopen the store
     │   ├── ReadOnlyError                     opened or mounted for reading only
-    │   └── NetworkFilesystemError            not on a disk of this machine
+    │   ├── NetworkFilesystemError            not on a disk of this machine
+    │   └── NamespaceError                    another container has it open, whose locks cannot be told from ours
     ├── FormatError                           not something this build can open
     │   ├── NotAStoreError                    a directory that holds something else
     │   └── NewerFormatError                  written by a later version
@@ -38,6 +39,7 @@ import errno as _errno
 from typing import Any
 
 __all__ = [
+    "XGROUP_NEEDS_STREAM",
     "ArchiveChangedError",
     "ArchiveError",
     "ArgumentError",
@@ -56,6 +58,7 @@ __all__ = [
     "LimitError",
     "LostObjectError",
     "MissingPackageError",
+    "NamespaceError",
     "NetworkFilesystemError",
     "NewerFormatError",
     "NoGroupError",

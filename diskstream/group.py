@@ -41,7 +41,7 @@ from diskstream.wire_delivering import WireGroup
 if TYPE_CHECKING:
     from diskstream.stream import Stream
 
-__all__ = ["Group", "create_group", "group_infos"]
+__all__ = ["Group", "check_entries_read", "create_group", "group_infos"]
 
 _T = TypeVar("_T")
 _AT_ONCE = 1 << 20

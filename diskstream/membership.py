@@ -21,6 +21,7 @@ __all__ = [
     "locked",
     "looked",
     "make_consumer",
+    "make_group",
     "now_ms",
     "seen",
 ]

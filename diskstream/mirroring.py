@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
 
-from diskstream.copying import ConsumerState, GroupState, PendingState, _fill_group, state_of
+from diskstream.copying import ConsumerState, GroupState, PendingState, fill_group, state_of
 from diskstream.engine.log import StreamLog
 from diskstream.ids import EntryID
 from diskstream.membership import consumer_number, locked, now_ms
@@ -47,7 +47,7 @@ def mirror_groups(stream: Stream, groups: Sequence[GroupState]) -> bool:
     for group in groups:
         before = present.get(group.name)
         if before is None:
-            _fill_group(stream, group)
+            fill_group(stream, group)
             changed = True
         elif _mirror(stream, before, group):
             changed = True

@@ -28,6 +28,7 @@ __all__ = [
     "is_any_pending",
     "not_needed",
     "remove_not_needed",
+    "trim",
     "trim_acknowledged",
     "trim_references",
 ]

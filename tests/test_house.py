@@ -217,6 +217,19 @@ def test_exports_are_sorted() -> None:
     )
 
 
+def test_what_is_imported_from_a_module_stands_in_its_exports() -> None:
+    """An error that did not was in no tree and on no page: both go by what is exported."""
+    listed = {module_name(path): {each for names, _ in exports(path) for each in names} for path in python_files(*OURS)}
+    assert_none(
+        f"{at(path, node.lineno)}: {alias.name} is not in the __all__ of {node.module}"
+        for path in python_files(*OURS)
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.ImportFrom) and node.module and listed.get(node.module)
+        for alias in node.names
+        if alias.name not in listed[node.module] and not is_module(f"{node.module}.{alias.name}")
+    )
+
+
 def defined(node: ast.AST) -> Iterator[str]:
     """Names that a definition or an assignment makes, those of attributes too."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):

@@ -10,7 +10,7 @@ from diskstream.store import Store
 from diskstream.system_calls import wrapped
 from diskstream.watching import SETTLED_NS
 
-__all__ = ["Listing", "ordered", "some_after"]
+__all__ = ["Listing", "Order", "ordered", "some_after"]
 
 Order = list[tuple[int, bytes]]
 _T = TypeVar("_T", bytes, tuple[int, bytes])

@@ -10,7 +10,7 @@ from diskstream.commands.replies import ErrorReply, Failure, Reply
 from diskstream.commands.waiting import Waiting
 from diskstream.errors import DiskstreamError
 
-__all__ = ["Command", "Run", "Table", "call", "table_of"]
+__all__ = ["Command", "Run", "Table", "call", "find", "table_of"]
 
 Run = Callable[[Caller, list[bytes]], "Reply | Waiting"]
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 from diskstream.compat.calling import Answer, Calling, check, check_count, check_policy, is_count
 from diskstream.compat.errors import DataError
 
-__all__ = ["StreamMethods"]
+__all__ = ["StreamMethods", "read_words", "stream_words"]
 
 _Policy = Literal["KEEPREF", "DELREF", "ACKED"]
 

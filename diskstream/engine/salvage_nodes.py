@@ -33,6 +33,7 @@ __all__ = [
     "Piece",
     "Salvaged",
     "index_rows",
+    "page_rows",
     "reads_whole",
     "refuse_later",
     "salvage_log",

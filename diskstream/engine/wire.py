@@ -16,8 +16,9 @@ __all__ = [
     "put_name",
     "put_optional",
     "put_rows",
+    "put_runs",
+    "put_varint",
 ]
-__all__ += ["put_runs", "put_varint"]
 
 ID = tuple[int, int]
 _MASK = 2**64 - 1

@@ -21,7 +21,7 @@ from diskstream.store_files import check_target
 from diskstream.stream import Stream
 from diskstream.system_calls import is_there
 
-__all__ = ["Job", "Outcome", "ToCall", "ToRedis", "ToStream", "measure", "run_job"]
+__all__ = ["Job", "Measured", "Outcome", "ToCall", "ToRedis", "ToStream", "measure", "run_job"]
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ STEPS: tuple[tuple[Any, str], ...] = (
     (Files, "sync_dir"),
     (NewFile, "write"),
     (NewFile, "sync"),
-    (mirroring, "_fill_group"),
+    (mirroring, "fill_group"),
     (mirroring, "_assign"),
     (Group, "ack"),
     (Group, "set_id"),

@@ -33,6 +33,7 @@ __all__ = [
     "Manifest",
     "Reach",
     "Shape",
+    "by_stream",
     "commit",
     "latest",
     "load",
