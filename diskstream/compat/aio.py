@@ -78,8 +78,11 @@ class Redis(Opened, StreamMethods, GroupMethods, KeyMethods):
     ) -> None:
         await self.aclose()
 
-    async def aclose(self) -> None:
-        """Lets go of the directory: also where the task that waits for it is cancelled. Twice is fine."""
+    async def aclose(self, close_connection_pool: bool | None = None) -> None:  # noqa: ARG002  # redis-py's
+        """Lets go of the directory: also where the task that waits for it is cancelled. Twice is fine.
+
+        There is no pool of connections, so `close_connection_pool` says nothing.
+        """
         await waited(self._link.close)  # a thread of `to_thread` may never begin it then
 
     close = aclose

@@ -1,5 +1,6 @@
 """Methods take what redis-py's take, and say the same words to the server."""
 
+import asyncio
 import datetime as dt
 import inspect
 from pathlib import Path
@@ -67,6 +68,21 @@ def test_clients_take_what_those_of_redis_py_take(name: str) -> None:
     for mine, theirs in ((compat.Redis, redis.Redis), (compat.aio.Redis, redis.asyncio.Redis)):
         ours, wanted = (inspect.signature(getattr(kind, name)).parameters.values() for kind in (mine, theirs))
         assert [(one.kind, one.default) for one in ours] == [(one.kind, one.default) for one in wanted]
+
+
+@pytest.mark.parametrize("name", ["close", "aclose"])
+def test_a_client_of_asyncio_is_closed_as_that_of_redis_py(tmp_path: Path, name: str) -> None:
+    """The line that closes one, as frameworks have it, was a TypeError."""
+    ours, wanted = (inspect.signature(getattr(kind, name)) for kind in (compat.aio.Redis, redis.asyncio.Redis))
+    assert [*ours.parameters] == [*wanted.parameters]
+
+    async def run() -> None:
+        client = compat.aio.Redis(tmp_path / "store")
+        await getattr(client, name)(close_connection_pool=True)
+        with pytest.raises(compat.ConnectionError):
+            await client.ping()
+
+    asyncio.run(run())
 
 
 def test_every_stream_method_of_redis_py_is_there() -> None:
