@@ -20,7 +20,18 @@ from diskstream.commands.alike import has_kin
 from diskstream.commands.caller import Caller
 from diskstream.commands.replies import Reply
 from diskstream.commands.waiting import Waiting
-from diskstream.compat.errors import ConnectionError, WatchError  # noqa: A004  # its name in redis-py
+from diskstream.compat.errors import (
+    AuthenticationError,
+    BusyLoadingError,
+    ConnectionError,  # noqa: A004  # its name in redis-py
+    DataError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+    TimeoutError,  # noqa: A004  # its name in redis-py
+    WatchError,
+)
 from diskstream.compat.group_methods import GroupMethods
 from diskstream.compat.key_methods import KeyMethods
 from diskstream.compat.link import Link
@@ -28,7 +39,21 @@ from diskstream.compat.opening import Opened
 from diskstream.compat.pipeline import Stack, next_wait
 from diskstream.compat.stream_methods import StreamMethods
 
-__all__ = ["Pipeline", "Redis"]
+__all__ = [
+    "AuthenticationError",
+    "BusyLoadingError",
+    "ConnectionError",
+    "DataError",
+    "OutOfMemoryError",
+    "Pipeline",
+    "ReadOnlyError",
+    "Redis",
+    "RedisError",
+    "ResponseError",
+    "TimeoutError",
+    "WatchError",
+    "from_url",
+]
 
 # Calls of one client that may wait at once.
 _MOST_WAITING = 10_000
@@ -214,3 +239,6 @@ class Pipeline(Stack):
         self._clear()
 
     aclose = reset
+
+
+from_url = Redis.from_url

@@ -70,6 +70,21 @@ def test_clients_take_what_those_of_redis_py_take(name: str) -> None:
         assert [(one.kind, one.default) for one in ours] == [(one.kind, one.default) for one in wanted]
 
 
+def test_the_module_for_asyncio_has_the_names_of_redis_py_s(tmp_path: Path) -> None:
+    """`import redis.asyncio as redis` is the whole of what many programs import: `redis.from_url`, its errors."""
+    shared = {name for name in redis.asyncio.__all__ if hasattr(compat, name)}
+    assert {"Redis", "ResponseError", "from_url"} <= shared
+    assert shared - set(compat.aio.__all__) == set()
+
+    async def run() -> None:
+        async with compat.aio.from_url(f"diskstream://{tmp_path / 'store'}", decode_responses=True) as client:
+            assert await client.xadd("s", {"n": 1}, id="1-1") == "1-1"
+            with pytest.raises(compat.aio.ResponseError, match="equal or smaller"):
+                await client.xadd("s", {"n": 1}, id="1-1")
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("name", ["close", "aclose"])
 def test_a_client_of_asyncio_is_closed_as_that_of_redis_py(tmp_path: Path, name: str) -> None:
     """The line that closes one, as frameworks have it, was a TypeError."""
