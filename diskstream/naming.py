@@ -29,7 +29,7 @@ from diskstream.errors import (
     StreamExistsError,
 )
 
-__all__ = ["Naming"]
+__all__ = ["Naming", "forget_groups"]
 
 
 class Naming:
@@ -154,7 +154,7 @@ class Naming:
         def hide(log: StreamLog | None) -> Path:
             if is_it is not None and (log is None or not is_it(log)):
                 raise _OtherError
-            _forget_groups(log)
+            forget_groups(log)
             return directory.hide_stream(self._streams, name, self._files)
 
         return self._move(name, hide, flush=False)
@@ -163,7 +163,7 @@ class Naming:
         """Takes a stream's name away until another has it: whoever dies on the way leaves all of the one that was."""
 
         def put(log: StreamLog | None) -> Path:
-            _forget_groups(log)
+            forget_groups(log)
             return replacing.put_aside(self._streams, name, self._files)
 
         self._move(name, put, flush=True)
@@ -335,7 +335,8 @@ def _is_unused(log: StreamLog) -> bool:
     return number == 1 and lsn == 1
 
 
-def _forget_groups(log: StreamLog | None) -> None:
+def forget_groups(log: StreamLog | None) -> None:
+    """Removes what the view knows of the groups of a stream that is about to go, if there is anything."""
     if log is not None and log.native.group_count[1]:
         with contextlib.suppress(DiskstreamError):  # the view is made anew where this or what follows fails
             log.pending.forget()

@@ -36,9 +36,9 @@ from diskstream.engine.state import View, open_view
 from diskstream.errors import ArgumentError, ArgumentTypeError, ClosedError, DiskstreamError, storage_error
 from diskstream.group_calls import begin_call
 from diskstream.ids import IDLike
-from diskstream.naming import Naming
 from diskstream.options import OpenOptions, Options
 from diskstream.reading import Name, positions_of, read_streams
+from diskstream.removing import Removing
 from diskstream.retainer import Retainer
 from diskstream.stream import Stream
 from diskstream.upkeep import Upkeep
@@ -86,7 +86,7 @@ def open(  # `diskstream.open`, as `gzip.open` and `dbm.open`
     return Store(path_of(path), Options(**options), read_only=read_only, create=create, files=files or Files())
 
 
-class Store(Naming, Upkeep):
+class Store(Removing, Upkeep):
     """An open store. Safe under threads; a forked child goes on with an opening of its own.
 
     Raises:

@@ -17,7 +17,7 @@ _CURSOR_DIGITS = 20  # Python takes no number of thousands of digits
 
 
 def _delete(caller: Caller, words: list[bytes]) -> Reply:
-    return sum(caller.keyspace.delete(caller.database, key) for key in words[1:])
+    return caller.keyspace.delete_all(caller.database, words[1:])
 
 
 def _exists(caller: Caller, words: list[bytes]) -> Reply:

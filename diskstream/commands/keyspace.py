@@ -16,7 +16,8 @@ from diskstream.arguments import path_of
 from diskstream.commands.caller import Caller
 from diskstream.commands.failures import WRONG_TYPE
 from diskstream.commands.key_moves import MovingKeys
-from diskstream.commands.key_records import Key, KeyRecords, Record, Row, clear, gone, put
+from diskstream.commands.key_records import Key, KeyRecords, Record, Row, gone, put
+from diskstream.commands.key_removing import RemovingKeys
 from diskstream.commands.key_sweeping import SweepingKeys, is_due
 from diskstream.commands.listing import Listing, Order, ordered
 from diskstream.commands.moments import Moment, MomentOfThread
@@ -26,7 +27,7 @@ from diskstream.commands.statistics import Statistics
 from diskstream.commands.troubles import Troubles
 from diskstream.commands.versions import LastIdsSet, identity
 from diskstream.copying import TEMPORARY
-from diskstream.errors import ClosedError, CorruptionError, DiskFullError, DiskstreamError, StreamExistsError
+from diskstream.errors import ClosedError, DiskFullError, DiskstreamError, StreamExistsError
 from diskstream.store import Store
 from diskstream.stream import Stream
 from diskstream.system_calls import is_there
@@ -48,7 +49,7 @@ _LOOK_S = 0.002
 _KEYSPACES: "weakref.WeakSet[Keyspace]" = weakref.WeakSet()
 
 
-class Keyspace(MovingKeys, SweepingKeys):
+class Keyspace(MovingKeys, RemovingKeys, SweepingKeys):
     """The databases of a directory, opened as they are used. Safe under threads.
 
     Args:
@@ -330,31 +331,6 @@ class Keyspace(MovingKeys, SweepingKeys):
             listing = self._listings[place] = Listing(self._place_store(place), TEMPORARY)
         return others, ended, listing
 
-    def delete(self, database: int, key: bytes) -> bool:
-        """Removes a key with all that belongs to it. Returns whether there was one."""
-        at = self._at(database, key)
-        try:
-            record = self._living(at)
-        except CorruptionError:  # its time has come, and its stream cannot be asked whether it is the one
-            self._end_unasked(at)
-            return False
-        if record is None:
-            if not self._holds_stream(at):
-                return False
-            self._records.touches.note((database, key))
-            return self._removed(at)
-        with self._records.changing():
-            record = self._records.known.get(at)  # another process may have been faster
-            had = record is not None and bool(record.kind)
-            with self._changed({at: None}):
-                if self._holds_stream(at):
-                    had = self._removed(at) or had
-        return had
-
-    def _removed(self, at: Key) -> bool:
-        """Removes the stream of a place. Whether there was one: then it is gone, whatever its files are."""
-        return self._place_store(at[0])._delete(at[1], None, files_may_stay=True)  # a part of its store
-
     def version(self, database: int, key: bytes) -> object:
         """Something that is another one after each change of the key, by whichever process: for WATCH."""
         at = self._at(database, key)
@@ -471,21 +447,6 @@ class Keyspace(MovingKeys, SweepingKeys):
         place, now = self._records.places[database], self.now_ms()
         found = [record for at, record in self._records.all() if at[0] == place]
         return sum(record.expires is not None and not is_due(record, now) for record in found)
-
-    def flush(self, database: int | None = None) -> None:
-        """Removes all keys of a database, or of all."""
-        self._records.refresh()
-        for each in range(DATABASES) if database is None else [database]:
-            place = self._records.places[each]
-            with self._records.changing():
-                if self._is_used(place):
-                    store = self._place_store(place)
-                    for name in store.streams():
-                        self._records.touches.note((each, name))
-                        self._removed((place, name))
-                # Behind them: of those that could not be removed it is known still when they expire.
-                if any(at[0] == place for at, _ in self._records.all()):
-                    self._records.write(clear(place))
 
 
 def _rows(changes: Mapping[Key, Record | None]) -> list[Row]:

@@ -426,12 +426,16 @@ def rename_stream(streams: Path, old: bytes, new: bytes, files: Files) -> Path:
     return target
 
 
-def hide_stream(streams: Path, name: bytes, files: Files) -> Path:
-    """Takes a stream's name away; the caller holds the store's lock. Returns where its files are."""
+def hide_stream(streams: Path, name: bytes, files: Files, *, flush: bool = True) -> Path:
+    """Takes a stream's name away; the caller holds the store's lock. Returns where its files are.
+
+    Without `flush` the caller flushes the directory, before anything of the files goes.
+    """
     hidden = streams / f".deleted-{secrets.token_hex(8)}"
     with within(streams, "delete"):
         files.rename(streams / names.encode_name(name), hidden)
-        files.sync_dir(streams)
+        if flush:
+            files.sync_dir(streams)
     return hidden
 
 

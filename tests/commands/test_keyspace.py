@@ -230,6 +230,20 @@ def test_flushing_a_database_leaves_the_others(keyspace: Keyspace) -> None:
     assert keyspace.names(0) == []
 
 
+def test_of_several_keys_those_that_are_there_go_and_count_once(keyspace: Keyspace) -> None:
+    for name in (b"a", b"b", b"c", b"kept"):
+        add(keyspace, name)
+    keyspace.put_values(0, b"k", "string", (b"1",))
+    keyspace.set_expiry(0, b"c", keyspace.now_ms() + 100_000)
+    before = keyspace.version(0, b"none"), keyspace.version(0, b"a")
+    assert keyspace.delete_all(0, [b"a", b"k", b"none", b"a", b"c", b"k", b"b", b""]) == 4
+    assert keyspace.names(0) == [b"kept"]
+    assert keyspace.version(0, b"none") == before[0]
+    assert keyspace.version(0, b"a") != before[1]
+    add(keyspace, b"c")
+    assert keyspace.expires_at(0, b"c") is None
+
+
 def test_a_database_is_made_when_something_is_written_there(keyspace: Keyspace) -> None:
     assert keyspace.names(7) == []
     assert keyspace.kind(7, b"s") is None

@@ -242,6 +242,7 @@ def test_a_stream_that_failed_to_go_has_what_was_pending(tmp_path: Path, reopene
     [
         lambda store: store.delete("x"),
         lambda store: store._delete(b"x", lambda _: True),
+        lambda store: store._delete_all([b"x"]),
         lambda store: (store.stream("y").add({"n": "1"}), store.rename("y", "x")),
     ],
 )
@@ -251,6 +252,16 @@ def test_nothing_of_a_stream_that_went_is_left_in_the_view(tmp_path: Path, work:
         uuid = log_of(store).native.uuid
         assert rows_of(store, uuid)
         work(store)
+        assert rows_of(store, uuid) == []
+
+
+def test_nor_is_anything_of_one_that_went_without_being_opened(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "s", pending_rows=4) as store:
+        with_rows(store)
+        uuid = log_of(store).native.uuid
+    with diskstream.open(tmp_path / "s", pending_rows=4) as store:
+        assert rows_of(store, uuid)
+        store._delete_all([b"x"])
         assert rows_of(store, uuid) == []
 
 
