@@ -71,15 +71,28 @@ def _execute(table: Table, caller: Caller) -> Reply:
 
 
 def _all(table: Table, caller: Caller, queue: list[list[bytes]]) -> Reply:
-    """The replies to all, each in the protocol that its client spoke then: HELLO may be one of them."""
+    """The replies to all, each in the protocol that its client spoke then: HELLO may be one of them.
+
+    CLIENT REPLY may be one, too: `Raw` is then what is left of them, to be told whatever the mode is by the end. As
+    from a Redis, it is no whole array.
+    """
     replies, protocol = list[Reply](), caller.protocol
+    is_silent = starts_silent = was_silent = caller.reply_mode in ("off", "skipping")
+    skips = False
     for words in queue:
         reply = _one(table, caller, words)
         if caller.protocol != protocol:
             replies = [Raw(encode([each], resp3=protocol > 2)) for each in replies]  # RESP3
             protocol = caller.protocol
-        replies.append(reply)
-    return replies
+        mode = caller.reply_mode
+        is_silent = mode == "off" or (mode != "on" and is_silent)
+        was_silent, skips = was_silent or is_silent, skips or mode == "skip"
+        replies.append(Raw(b"") if is_silent else reply)
+    if skips and caller.reply_mode == "on":
+        caller.reply_mode = "skip"  # it is for what comes behind EXEC
+    if not (was_silent or skips):
+        return replies
+    return Raw((b"" if starts_silent else b"*%d\r\n" % len(queue)) + encode(replies, resp3=protocol > 2))
 
 
 def _one(table: Table, caller: Caller, words: list[bytes]) -> Reply:

@@ -327,7 +327,7 @@ class Runner:
         elif mode == "on" and caller.reply_mode == "on":
             self._answer(connection, reply)
         else:
-            self._answer_by_mode(connection, reply)
+            self._answer_by_mode(connection, words, reply)
         if watched:
             self.bells.pass_over(watched)
             self.waiters.serve(watched, self.now)
@@ -340,12 +340,15 @@ class Runner:
             _LOG.warning("closing %s: it speaks HTTP. A web page may be trying to use this server", connection)
         self._close(connection)
 
-    def _answer_by_mode(self, connection: Connection, reply: Reply) -> None:
-        """CLIENT REPLY: OFF and SKIP are not answered, and SKIP swallows the reply of the next command too."""
+    def _answer_by_mode(self, connection: Connection, words: list[bytes], reply: Reply) -> None:
+        """CLIENT REPLY: OFF and SKIP are not answered, and SKIP swallows the reply of the next command too.
+
+        An EXEC in which it was said has left out already what is not answered.
+        """
         caller = connection.caller
-        if caller.reply_mode == "on":
+        if caller.reply_mode == "on" or (type(reply) is Raw and words[0].lower() == b"exec"):
             self._answer(connection, reply)
-        elif caller.reply_mode == "skipping":  # and was not told OFF, or SKIP once more, by this very command
+        if caller.reply_mode == "skipping":  # and was not told OFF, or SKIP once more, by this very command
             caller.reply_mode = "on"
 
     def _answer_each(self, connections: Sequence[Connection], replies: Sequence[bytes]) -> None:
