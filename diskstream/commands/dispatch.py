@@ -5,7 +5,7 @@ from time import perf_counter_ns
 from diskstream.commands.caller import Caller, Transaction
 from diskstream.commands.moments import UNREAD
 from diskstream.commands.replies import QUEUED, ErrorReply, Failure, Reply
-from diskstream.commands.table import Command, Table, call, find
+from diskstream.commands.table import Command, Table, WrongCount, call, find
 from diskstream.commands.waiting import Waiting
 
 __all__ = ["dispatch", "run"]
@@ -31,7 +31,8 @@ def dispatch(table: Table, caller: Caller, words: list[bytes]) -> "Reply | Waiti
     try:
         command = find(table, words)
     except Failure as failure:
-        return _refused(caller, None, failure.text, ends=words[0].lower() == b"exec")
+        known = failure.command if isinstance(failure, WrongCount) else None
+        return _refused(caller, known, failure.text, ends=words[0].lower() == b"exec")
     name = command.name
     if caller.user is None and name not in _OPEN_TO_ALL:
         return _refused(caller, command, b"NOAUTH Authentication required.", ends=name == "exec")

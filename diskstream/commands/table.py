@@ -10,7 +10,7 @@ from diskstream.commands.replies import ErrorReply, Failure, Reply
 from diskstream.commands.waiting import Waiting
 from diskstream.errors import DiskstreamError
 
-__all__ = ["Command", "Run", "Table", "call", "find", "table_of"]
+__all__ = ["Command", "Run", "Table", "WrongCount", "call", "find", "table_of"]
 
 Run = Callable[[Caller, list[bytes]], "Reply | Waiting"]
 
@@ -79,6 +79,14 @@ def _beginning(words: list[bytes]) -> bytes:
     return shown
 
 
+class WrongCount(Failure):
+    """A command that is there was given too few words, or too many."""
+
+    def __init__(self, command: Command) -> None:
+        super().__init__(f"ERR wrong number of arguments for '{command.name}' command")
+        self.command = command
+
+
 def find(table: Table, words: list[bytes]) -> Command:
     """The command that is meant, with the arity checked.
 
@@ -99,7 +107,7 @@ def find(table: Table, words: list[bytes]) -> Command:
     elif name is None and len(_NAMES) < _MOST_NAMES:
         _NAMES[words[0]] = command.name
     if not command.takes(len(words)) or command.run is None:
-        raise Failure(f"ERR wrong number of arguments for '{command.name}' command")
+        raise WrongCount(command)
     return command
 
 

@@ -30,6 +30,8 @@ def test_calls_and_errors_are_counted(ours: Ours) -> None:
         r"calls=2,usec=\d+,usec_per_call=\d+\.\d\d,rejected_calls=0,failed_calls=0", found["cmdstat_ping"]
     )
     assert found["cmdstat_lpush"].endswith("rejected_calls=0,failed_calls=1")
+    assert found["cmdstat_get"].startswith("calls=1,")
+    assert found["cmdstat_get"].endswith("rejected_calls=1,failed_calls=0")  # as Redis counts a wrong number of words
     assert found["cmdstat_config|get"].startswith("calls=1,")
     assert info(ours, "errorstats") == {"errorstat_ERR": "count=2", "errorstat_WRONGTYPE": "count=1"}
     assert info(ours, "stats")["total_error_replies"] == "3"
