@@ -39,6 +39,9 @@ class Host(Protocol):
     def facts(self) -> dict[str, dict[str, int | float | str]]:
         """Sections of INFO that only the server knows: ``server``, ``clients``, ``stats``, ``memory``."""
 
+    def reset_counts(self) -> None:
+        """Begins anew what `facts` counts, as CONFIG RESETSTAT."""
+
     def reply_bytes(self) -> int:
         """Bytes that one reply may have; 0 is no limit. A stream may be larger than memory."""
 

@@ -285,6 +285,8 @@ def _set(caller: Caller, words: list[bytes]) -> Reply:
 
 def _reset_statistics(caller: Caller, _words: list[bytes]) -> Reply:
     caller.keyspace.statistics.reset()
+    if caller.host is not None:
+        caller.host.reset_counts()
     return OK
 
 

@@ -1,6 +1,7 @@
 """What the server has counted since it started."""
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from operator import sub
 
 __all__ = ["Counts"]
 
@@ -33,3 +34,7 @@ class Counts:
     idle: int = 0
     protocol_errors: int = 0
     waits: int = 0
+
+    def since(self, before: "Counts") -> "Counts":
+        """What was counted since these were as they were `before`."""
+        return Counts(*map(sub, astuple(self), astuple(before)))

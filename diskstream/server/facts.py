@@ -25,7 +25,7 @@ def _resident_bytes() -> int:
 
 def facts_of(server: "Server") -> dict[str, dict[str, int | float | str]]:
     """Sections of INFO."""
-    counts, connections = server.counts, list(server.loop.connections.values())
+    counts, connections = server.counts.since(server.counts_before), list(server.loop.connections.values())
     uptime = int(time.monotonic() - server.started)
     return {
         "server": {

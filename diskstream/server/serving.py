@@ -6,6 +6,7 @@ import resource
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from types import FrameType, TracebackType
 from typing import Self
 
@@ -59,7 +60,7 @@ class Server:
     def __init__(self, settings: ServerSettings, parts: Parts | None = None) -> None:
         check_protected(settings)
         self.settings, self.parts = settings, parts or installed()
-        self.counts = Counts()
+        self.counts, self.counts_before = Counts(), Counts()
         self.started = time.monotonic()
         self._renews, self._tidies_at = False, 0.0
         context = context_of(settings) if settings.tls_port else None
@@ -203,6 +204,10 @@ class Server:
     def facts(self) -> dict[str, dict[str, int | float | str]]:
         """As `Host.facts`."""
         return facts_of(self)
+
+    def reset_counts(self) -> None:
+        """As `Host.reset_counts`; what Prometheus is told only grows."""
+        self.counts_before = replace(self.counts)
 
     def reply_bytes(self) -> int:
         """As `Host.reply_bytes`: nobody with more than that waiting for it is kept."""

@@ -41,6 +41,9 @@ class Server:
     def facts(self) -> dict[str, dict[str, int | float | str]]:
         return {"server": {"tcp_port": 1234}, "wire": {"turns": 5}}
 
+    def reset_counts(self) -> None:
+        self.done.append("reset")
+
     def set_setting(self, name: str, value: str) -> str | None:
         self.done.append((name, value))
         return "too many" if value == "99" else None
