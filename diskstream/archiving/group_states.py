@@ -8,7 +8,7 @@ from diskstream.archiving.server import Server, members
 from diskstream.copying import ConsumerState, GroupState, PendingState
 from diskstream.errors import RemoteError, quoted
 from diskstream.ids import EntryID
-from diskstream.redis_link import telling
+from diskstream.redis_link import is_full, telling
 
 __all__ = ["groups_of"]
 
@@ -84,24 +84,45 @@ def _page(server: Server, key: bytes, group: bytes, start: EntryID) -> tuple[lis
     was delivered, and so what the clock was where its age among the others is counted from.
     """
     listing = "XPENDING", key, group, bytes(start), "+"
-    words = ("TIME",), ("MULTI",), (*listing, 1), ("TIME",), (*listing, _PENDING_AT_ONCE), ("EXEC",)
-    left = _MOST_LOOKS
+    left, at_once = _MOST_LOOKS, True
     while True:
         left -= 1
-        with telling(server.url, f"list what is pending in {quoted(group)} of {quoted(key)}"):
-            pipeline = server.client.pipeline(transaction=False)
-            for each in words:
-                pipeline.execute_command(*each)
-            before, *_, replies = pipeline.execute()
-            for reply in replies:
-                if isinstance(reply, Exception):
-                    raise reply
-        first, behind, rows = replies
+        try:
+            before, first, behind, rows = _looked(server, key, group, listing, at_once=at_once)
+        except RemoteError as error:
+            if not at_once or not is_full(error):
+                raise
+            at_once = False  # a server without room takes no transaction, not even one that only reads
+            continue
         now = _ms(behind)
         if not first or first[0][2] < 0 or not left:  # that of nobody is told with no age
             return rows, now
-        if _ms(before) == now:
+        is_same = bool(rows) and _but_age(rows[0]) == _but_age(first[0])  # without a transaction it may be another
+        if _ms(before) == now and is_same:
             return rows, now + rows[0][2] - first[0][2]
+
+
+def _looked(server: Server, key: bytes, group: bytes, listing: tuple[Any, ...], *, at_once: bool) -> list[Any]:
+    """A time, the first pending entry, a time, some of them; with `at_once` nothing changes between the last three."""
+    words: list[tuple[Any, ...]] = [("TIME",), (*listing, 1), ("TIME",), (*listing, _PENDING_AT_ONCE)]
+    if at_once:
+        words = [words[0], ("MULTI",), *words[1:], ("EXEC",)]
+    with telling(server.url, f"list what is pending in {quoted(group)} of {quoted(key)}"):
+        pipeline = server.client.pipeline(transaction=False)
+        for each in words:
+            pipeline.execute_command(*each)
+        replies: list[Any] = pipeline.execute()
+        if at_once:
+            replies = [replies[0], *replies[-1]]
+        for reply in replies:
+            if isinstance(reply, Exception):
+                raise reply
+    return replies
+
+
+def _but_age(row: Any) -> tuple[Any, ...]:
+    entry_id, owner, _, deliveries = row
+    return entry_id, owner, deliveries
 
 
 def _now_ms(server: Server) -> int:

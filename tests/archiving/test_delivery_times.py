@@ -4,6 +4,7 @@ import itertools
 from typing import Any
 
 import pytest
+import redis
 
 from diskstream.archiving import group_states
 from diskstream.archiving.group_states import groups_of
@@ -16,8 +17,8 @@ class Ticking:
 
     url = "redis://nowhere"
 
-    def __init__(self, step_us: int, start_us: int, *, once: bool) -> None:
-        self.now_us, self.step_us, self.once = start_us, step_us, once
+    def __init__(self, step_us: int, start_us: int, *, once: bool, is_full: bool = False) -> None:
+        self.now_us, self.step_us, self.once, self.is_full = start_us, step_us, once, is_full
         self.client = self
 
     def call(self, _doing: str, *words: Any) -> Any:
@@ -42,6 +43,10 @@ class Ticking:
 
     def execute(self) -> list[Any]:
         words = [each[0] for each in self.words]
+        if "MULTI" not in words:
+            return [self.call("", *each) for each in self.words]
+        if self.is_full:
+            raise redis.exceptions.OutOfMemoryError("command not allowed when used memory > 'maxmemory'.")
         begins, ends = words.index("MULTI"), words.index("EXEC")
         replies = [self.call("", *each) for each in self.words[:begins]]
         self.now_us += self.step_us
@@ -61,3 +66,27 @@ def test_the_time_of_a_delivery_is_the_one_that_the_server_has(
         server: Any = Ticking(step_us, start_us, once=once)
         (group,) = groups_of(server, b"s")
         assert {bytes(row.id): row.delivered_ms for row in group.pending} == DELIVERED_MS, (step_us, start_us)
+
+
+def test_so_is_it_where_a_server_without_room_takes_no_transaction() -> None:
+    """Its clock is looked at for each command, then."""
+    for step_us, start_us in itertools.product((7, 61, 170), range(20_000_000, 20_001_000, 13)):
+        server: Any = Ticking(step_us, start_us, once=False, is_full=True)
+        (group,) = groups_of(server, b"s")
+        assert {bytes(row.id): row.delivered_ms for row in group.pending} == DELIVERED_MS, (step_us, start_us)
+
+
+def test_what_is_delivered_anew_between_two_answers_says_nothing_of_the_clock() -> None:
+    """Without a transaction: the ages of all others were taken for as much less."""
+    server: Any = Ticking(7, 20_000_000, once=False, is_full=True)
+    looks = itertools.count()
+
+    def redelivered(doing: str, *words: Any) -> Any:
+        reply = Ticking.call(server, doing, *words)
+        if words[0] == "XPENDING" and words[-1] > 1 and not next(looks):
+            return [(b"1-0", b"other", 0, 2), *reply[1:]]
+        return reply
+
+    server.call = redelivered
+    (group,) = groups_of(server, b"s")
+    assert {bytes(row.id): row.delivered_ms for row in group.pending} == DELIVERED_MS

@@ -1,4 +1,5 @@
-"""A source that takes no writes for a while, as it cannot save, or has lost its replicas: it is copied all the same."""
+"""A source that takes no writes for a while, as it cannot save, has lost its replicas, or is full: it is copied all the
+same."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -102,6 +103,18 @@ def test_who_follows_rests_between_the_trims_that_are_refused(
             source.fill("s", 5, first=first)
             until(lambda come=first + 4: has_come(source, come))
         assert len(asked) == 1
+
+
+def test_a_full_server_whose_streams_have_groups_is_trimmed_all_the_same(source: World) -> None:
+    """What is pending is asked for in a transaction, which such a server does not take: all streams were given up."""
+    source.client.xgroup_create("s", "g", 0)
+    source.client.xreadgroup("g", "c", {"s": ">"}, count=15)
+    source.client.xack("s", "g", *[f"{number}-1" for number in range(1, 11)])
+    source.client.config_set("maxmemory", "1")
+    report = source.archive("--trim")["s"]
+    assert (report["entries"], report["trimmed"], report["groups"], report["pending"]) == (20, 10, 1, 5)
+    (group,) = source.state("s").groups
+    assert [bytes(row.id) for row in group.pending] == [b"%d-1" % number for number in range(11, 16)]
 
 
 def test_a_server_without_a_command_that_a_script_needs_is_told_of_it(world: World, tmp_path: Path) -> None:
