@@ -1,10 +1,12 @@
 """Taking entries away at the source, once their copy was read back.
 
-One script does it, so that what it looks at is what it trims. It trims nothing where the stream is gone, is not the one
-that was copied (its last ID or its count of entries lies below what was seen before), or somebody else has the lease;
-unless told otherwise nothing that a group was not given yet, or has not acknowledged; and nothing but entries that the
-copy has: it trims only where the checksum of all that would go, IDs and contents, is the one it was told. Where it is
-another one the script says which entries there are, each of them is looked for in the copy, and it is asked again.
+One script does it, so that what it looks at is what it trims. It trims nothing where the stream is gone, is not the
+one that was copied (its last ID or its count of entries lies below what was seen before), or another store has the
+lease; that of a dead archiver into this one need not have been taken over, as a server that is full does not let us.
+Unless told otherwise it trims nothing that a group was not given yet, or has not acknowledged; and nothing but entries
+that the copy has: it trims only where the checksum of all that would go, IDs and contents, is the one it was told.
+Where it is another one the script says which entries there are, each of them is looked for in the copy, and it is
+asked again.
 
 The checksum of entries is a chain: S of nothing is '', and for each hundred entries, the last ones being fewer::
 
@@ -74,7 +76,9 @@ local function fact(reply, name)
 end
 if redis.call('TYPE', KEYS[1]).ok ~= 'stream' then return {'gone', 0, ''} end
 local held = redis.call('GET', KEYS[2])
-if held and held ~= ARGV[1] then return {'leased', 0, held} end
+if held and held ~= ARGV[1] and string.match(held, '^%S+') ~= string.match(ARGV[1], '^%S+') then
+  return {'leased', 0, held}
+end
 local info = redis.call('XINFO', 'STREAM', KEYS[1])
 local last = fact(info, 'last-generated-id')
 if below(last, ARGV[3]) then return {'changed', 0, last} end

@@ -9,12 +9,17 @@ from typing import Any
 import pytest
 import redis
 
+import diskstream
 from diskstream.archiving import outages
+from diskstream.archiving.leasing import LEASE_PREFIX
 from diskstream.archiving.trimming import trim_source
+from diskstream.checkpoints import Checkpoints
 from tests.archiving.test_archive import until
 from tests.archiving.test_away import following, has_come
 from tests.archiving.world import World
 from tests.conftest import RedisServer, _start_redis, _stop
+
+LEASE = LEASE_PREFIX.decode()
 
 
 @pytest.fixture
@@ -115,6 +120,21 @@ def test_a_full_server_whose_streams_have_groups_is_trimmed_all_the_same(source:
     assert (report["entries"], report["trimmed"], report["groups"], report["pending"]) == (20, 10, 1, 5)
     (group,) = source.state("s").groups
     assert [bytes(row.id) for row in group.pending] == [b"%d-1" % number for number in range(11, 16)]
+
+
+def test_a_full_server_is_trimmed_though_the_lease_of_one_who_was_killed_cannot_be_taken_over(source: World) -> None:
+    """It was said that another archiver trims the stream, which --follow then gave up for good."""
+    source.archive()
+    with diskstream.open(source.directory) as store, Checkpoints(store).locked() as identity:
+        source.client.set(f"{LEASE}s", f"{identity} process 77 on here 0123")
+    source.client.config_set("maxmemory", "1")
+    report = source.archive("--trim")["s"]
+    assert (report["trimmed"], report["error"]) == (20, None)
+    source.client.config_set("maxmemory", "0")
+    source.fill("s", 5, first=21)
+    source.client.set(f"{LEASE}s", "another-store process 77 on elsewhere 0123")
+    source.client.config_set("maxmemory", "1")
+    assert "another archiver, process 77 on elsewhere" in source.archive("--trim", code=1)["s"]["error"]
 
 
 def test_a_server_without_a_command_that_a_script_needs_is_told_of_it(world: World, tmp_path: Path) -> None:
