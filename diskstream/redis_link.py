@@ -166,6 +166,8 @@ def _said_otherwise(url: str, said: str) -> tuple[str, str] | None:
             "it does not know a command that a script of this needs",
             "its configuration renamed or removed one (rename-command), as XTRIM, without which nothing can be trimmed",
         )
+    if "invalid bulk length" in said:
+        return "it takes no value as long as one of these", "raise its proto-max-bulk-len, and run this again"
     if "unknown command" in said.lower():
         return (
             "it does not know a command that this needs",

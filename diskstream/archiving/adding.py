@@ -46,7 +46,7 @@ class EntriesWriter:
         )
         with telling(self._server.url, f"add to {quoted(self._key)}"):
             before = self._waiting
-            self._connected().send_packed_command([payload], check_health=False)
+            self._send(payload)
             self._waiting += len(entries)
             self._take(before)
 
@@ -65,9 +65,33 @@ class EntriesWriter:
             self._reader = hiredis.Reader()
         return self._connection
 
+    def _send(self, payload: bytes) -> None:
+        import redis
+
+        connection = self._connected()
+        try:
+            connection._sock.sendall(payload)  # redis-py would close it, with what was answered unread
+        except TimeoutError as error:
+            raise redis.TimeoutError(str(error)) from error
+        except OSError as error:
+            self._hear_why()
+            raise redis.ConnectionError(str(error)) from error
+
+    def _hear_why(self) -> None:
+        """A server that hangs up amid a command has said why before, behind its other answers."""
+        while True:
+            try:
+                data = self._connection._sock.recv(_RECEIVE_BYTES)
+            except OSError:
+                return
+            if not data:
+                return
+            self._reader.feed(data)
+            while (reply := self._reader.gets()) is not False:
+                self._check(reply)
+
     def _take(self, count: int) -> None:
         """Reads so many answers."""
-        import hiredis
         import redis
 
         while count:
@@ -83,15 +107,22 @@ class EntriesWriter:
                     raise redis.ConnectionError("it closed the connection")
                 self._reader.feed(data)
                 continue
-            if isinstance(reply, hiredis.ReplyError):
-                self.close()
-                text = str(reply)
-                if "equal or smaller" in text:
-                    raise ChangedError(
-                        self._server.shown,
-                        f"somebody else adds to {quoted(self._key)}",
-                        "let one restore run at a time",
-                    )
-                raise refusal(text)
+            self._check(reply)
             count -= 1
             self._waiting -= 1
+
+    def _check(self, reply: Any) -> None:
+        """Raises what an answer refuses."""
+        import hiredis
+
+        if not isinstance(reply, hiredis.ReplyError):
+            return
+        self.close()
+        text = str(reply)
+        if "equal or smaller" in text:
+            raise ChangedError(
+                self._server.shown,
+                f"somebody else adds to {quoted(self._key)}",
+                "let one restore run at a time",
+            )
+        raise refusal(text)
