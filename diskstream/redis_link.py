@@ -147,7 +147,7 @@ def _said_otherwise(url: str, said: str) -> tuple[str, str] | None:
         return _A_REPLICA
     if _refusal(said).startswith("OOM "):
         return _FULL
-    if _is_forbidden_within(said):
+    if _is_forbidden_within(said) or "discarded because of: NOPERM" in said:
         return _FORBIDDEN
     if _takes_no_writes(said):
         return (
@@ -171,7 +171,10 @@ def _said_otherwise(url: str, said: str) -> tuple[str, str] | None:
     if "unknown command" in said.lower():
         return (
             "it does not know a command that this needs",
-            "name a Redis; a diskstream serve has streams alone: to replay, name its store instead (stream:NAME@STORE)",
+            (
+                "a Redis does unless its configuration removed it (rename-command); a diskstream serve has streams "
+                "alone: to replay, name its store instead (stream:NAME@STORE)"
+            ),
         )
     return None
 

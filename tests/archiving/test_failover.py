@@ -157,6 +157,14 @@ def test_what_a_server_before_7_refuses_within_a_script_is_known() -> None:
     assert not is_passing(refused("wrong number of words -READONLY "))
 
 
+def test_a_command_that_is_renamed_or_forbidden_is_told_with_what_to_do() -> None:
+    """To name a Redis was all that was said of one without EVAL; and nothing where EXEC is forbidden."""
+    assert "(rename-command)" in (refused("unknown command 'EVAL'").hint or "")
+    said = "Command # 6 (EXEC) of pipeline caused error: Transaction discarded because of: NOPERM this user may not"
+    assert refused(said).hint == refused("The user executing the script can't run this command").hint
+    assert "its ACL forbids this" in str(refused(said))
+
+
 def test_what_a_replica_that_lags_does_not_have_yet_is_not_taken_for_removed(pair: Pair) -> None:
     """An address that spreads connections over replicas: told of by one, and read from another, it was never copied."""
     made = pair.world.fill("s", 10)
