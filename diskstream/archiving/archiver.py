@@ -115,6 +115,7 @@ class Archiver:
         # Of patterns, as the two before are of keys: a key may have the very name of a pattern that does not match it.
         self._unmatched: dict[bytes, ArchiveReport] = {}
         self._awaited_patterns: dict[bytes, ArchiveReport] = {}
+        self._finished: set[bytes] = set()
         self._breaks: dict[bytes, tuple[int, float]] = {}
         self._skipped: dict[bytes, str] = {}
         self._told: dict[bytes, set[str]] = {}
@@ -154,6 +155,20 @@ class Archiver:
                 copy.report.find("not all was copied: the connection broke off each time; see the notes")
             if self._server.facts.is_cut_off and not self._options.follow:  # who follows copies it once it has come
                 copy.report.find(_CUT_OFF)
+        return self._result(stopped=stopped)
+
+    def broken_off(self, error: DiskstreamError) -> ArchiveResult:
+        """What a run did until an error ended it, which is that of each stream it had not finished.
+
+        Args:
+            error: what `run` raised.
+        """
+        for copy in self._copies.values():
+            if copy.report.error is None and (self._options.follow or copy.key not in self._finished):
+                _give_up(copy.report, error)
+        return self._result(stopped=True)
+
+    def _result(self, *, stopped: bool) -> ArchiveResult:
         others = (self._failed, self._awaited, self._unmatched, self._awaited_patterns)
         reports = [
             *(copy.report for copy in self._copies.values()),
@@ -261,6 +276,8 @@ class Archiver:
             finally:
                 self._remark(copy.report)
             breaks, rested_at = self._breaks.get(copy.key, (0, 0.0))
+            if not breaks and not stop.is_set():
+                self._finished.add(copy.key)
             if not breaks or self._options.follow or stop.wait(rested_at - time.monotonic()):
                 return copied
 

@@ -93,7 +93,14 @@ def command(
         check_server(server, trim=given["trim"])  # before a store is made that nothing comes into
         with diskstream.open(directory) as store, archive_progress() as progress:
             options = ArchiveOptions(on_remark=say_remark, on_away=say_away, **progress, **given)
-            result = Archiver(server, store, keys, options).run(stop)
+            archiver = Archiver(server, store, keys, options)
+            try:
+                result = archiver.run(stop)
+            except diskstream.DiskstreamError as error:
+                broken_off = archiver.broken_off(error)
+                if broken_off.reports:
+                    write_result(broken_off, time.monotonic() - began, as_json=as_json)
+                raise
     write_result(result, time.monotonic() - began, as_json=as_json)
     if result.stopped:
         raise Failure("it was stopped before all was copied", hint="run it again: it goes on where it stopped")

@@ -31,6 +31,20 @@ def test_a_disk_that_is_full_loses_nothing_and_the_next_run_finishes(world: Worl
         assert world.source("s") == {}
 
 
+def test_a_program_is_told_what_was_done_before_a_full_disk_ended_it(world: World, tmp_path: Path) -> None:
+    """It got no object, and nobody the number of entries that had been trimmed."""
+    world.fill("a", 3)
+    world.fill("s", 3000, size=1500)
+    with small_disk(tmp_path / "disk", "2m") as disk:
+        small = World(world.url, world.client, disk / "store")
+        told = small.archive("--trim", "--jobs", "1", "--batch", "50", code=1)
+        assert (told["a"]["error"], told["a"]["trimmed"]) == (None, 3)
+        assert "No space left" in told["s"]["error"]
+        assert told["s"]["trimmed"] == 3000 - len(world.source("s"))
+        words = ("archive", "--from", small.url, "--key", "*", "--to", str(small.directory), "--jobs", "1")
+        assert small.run(*words, code=1).stdout.splitlines()[0].startswith("stream ")
+
+
 def test_a_directory_that_is_for_reading_only_is_told(world: World, tmp_path: Path) -> None:
     world.fill("s", 3)
     world.archive()

@@ -394,9 +394,11 @@ def test_a_server_that_goes_away_ends_it_and_a_second_run_finishes(world: World,
             pass
         process.kill()
         process.wait()
-        _, said = archiver.communicate(timeout=60)
+        told, said = archiver.communicate(timeout=60)
         assert archiver.returncode == 1
         assert "run this again" in said
+        (report,) = map(json.loads, told.splitlines())
+        assert (report["stream"], report["hint"] in said) == ("s", True)
     again = subprocess.Popen(
         ["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--dir", str(tmp_path), "--appendonly", "yes"],
         stdout=subprocess.DEVNULL,
