@@ -46,6 +46,7 @@ from typing import Any
 from diskstream.checked_json import checked, with_check
 from diskstream.commits import Commit
 from diskstream.errors import ArgumentError, DiskstreamError, IDOrderError, LimitError, StorageError, storage_error
+from diskstream.ids import EntryID
 from diskstream.plurals import number_of
 from diskstream.spark.merging import Batches, ordered
 from diskstream.spark.names import as_bytes
@@ -108,15 +109,19 @@ class Manifest:
         """Reads one.
 
         Raises:
-            ValueError, KeyError, TypeError: it is damaged.
+            ValueError, KeyError, TypeError, AttributeError, OverflowError: it is damaged.
         """
         found = checked(text)
+        version, given, after = int(found["version"]), bool(found["given"]), int(found.get("after", 0))
         files = tuple(
-            StagedFile(check_staged(each["path"]), each["partition"], tuple(_batch(batch) for batch in each["batches"]))
+            StagedFile(
+                check_staged(each["path"]), int(each["partition"]), tuple(_batch(b, given) for b in each["batches"])
+            )
             for each in found["files"]
         )
-        after = int(found.get("after", 0))
-        version, given = int(found["version"]), bool(found["given"])
+        as_bytes(found["writer"])  # a name, as that of each stream
+        if not (0 <= version < 1 << 64 and 0 <= after <= _MAX_BATCHES):
+            raise ValueError(f"version {version}, batches from {after} on")
         return cls(found["writer"], version, given, files, _by(found), after, str(found.get("to", "")))
 
     @property
@@ -182,9 +187,12 @@ def _by(found: dict[str, Any]) -> str:
     return by
 
 
-def _batch(found: dict[str, Any]) -> StagedBatch:
-    ends = [None if found[name] is None else tuple(found[name]) for name in ("first", "last")]
-    return StagedBatch(found["stream"], int(found["rows"]), *ends)
+def _batch(found: dict[str, Any], given: bool) -> StagedBatch:
+    as_bytes(found["stream"])
+    ends = [None if found[name] is None else EntryID(*found[name]) for name in ("first", "last")]
+    if given and None in ends:
+        raise ValueError("rows with IDs, and not which")
+    return StagedBatch(found["stream"], int(found["rows"]), *(at and (at.ms, at.seq) for at in ends))
 
 
 def _folder(store: Path, writer: str) -> Path:
@@ -365,7 +373,7 @@ def _check_again(manifest: Manifest, done: int, to: str, rows: int) -> None:
 def _finish_earlier(store: Store, folder: Path, version: int) -> None:
     """Carries out what this writer decided in earlier versions, and left behind: versions go in order."""
     for path in named(folder, ".json"):
-        if path.name == "done.json" or int(path.stem) >= version:
+        if not path.stem.isdecimal() or int(path.stem) >= version:
             continue
         found = _read(path)
         if _done(folder).version < found.version:

@@ -12,7 +12,7 @@ import pytest
 import diskstream
 from diskstream.backups import Backup, make_backup, read_manifest, restore
 from diskstream.backups.manifest import NAME
-from diskstream.errors import ArgumentError, CorruptionError, DiskstreamError, FormatError, RemoteError
+from diskstream.errors import ArgumentError, CorruptionError, DiskstreamError, FormatError, RemoteError, StorageError
 from diskstream.exporting.manifest import Manifest as ExportManifest
 from diskstream.object_address import Address
 from diskstream.objects import Place
@@ -171,6 +171,41 @@ def test_a_manifest_of_a_commit_names_staged_files_only(tmp_path: Path, path: st
         with pytest.raises(DiskstreamError, match="is no staged file"):
             commit.commit(store, commit.Manifest("w", 3, given=False, files=()))
     assert precious.read_text() == "dear"
+
+
+A_BATCH = {"stream": "s", "rows": 1, "first": [1, 0], "last": [1, 0]}
+NO_NAMES: list[Any] = [None, 7, [], "\ud800"]
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"writer": 7},
+        {"writer": "\ud800"},
+        {"version": 1 << 64},
+        {"after": 1 << 64},
+        *({"batches": [{**A_BATCH, "stream": name}]} for name in NO_NAMES),
+        *({"batches": [{**A_BATCH, "first": at}]} for at in (None, [], [[], 0], [-1, 0], ["1", 0], [1 << 64, 0])),
+    ],
+    ids=str,
+)
+def test_a_manifest_of_a_commit_that_says_what_cannot_be_is_damage_and_stops_nobody_else(
+    tmp_path: Path, forged: dict[str, Any]
+) -> None:
+    """Each was a Python error out of the writes of all others, too; and what it may list could have been swept."""
+    from diskstream.spark import commit
+
+    file = {"path": "staging/job/f.packed", "partition": 0, "batches": forged.pop("batches", [A_BATCH])}
+    facts = {"writer": "query:w", "version": 1, "given": True, "files": [file], **forged}
+    folder = tmp_path / "store" / "commits" / hashlib.sha256(b"query:w").hexdigest()
+    with diskstream.open(tmp_path / "store") as store:
+        folder.mkdir(parents=True)
+        (folder / "1.json").write_text(json.dumps(facts))
+        (folder / "note.json").write_text("of somebody who looked at it")
+        assert commit.finish_left(store) == []
+        with pytest.raises(StorageError, match="the manifest is damaged"):
+            commit.commit(store, commit.Manifest("query:w", 3, given=False, files=()))
+    assert (folder / "1.json").exists()
 
 
 @pytest.mark.parametrize("name", ["..", ".", "../x", "/etc/passwd", "a/b", "", "export.jsonl"])
