@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -127,6 +128,31 @@ def test_other_files_do_not_bring_those_that_are_there_once_more(
     assert len(entries(tmp_path / "store")) == (600 if stream == "s" else 400)
     done(second)  # nothing is left to be gone on with
     assert not list((tmp_path / "store" / "imports").iterdir())
+
+
+NO_NAMES: list[Any] = [None, 7, [], {}]
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        *({member: given} for member in ("stream", "key", "files") for given in NO_NAMES),
+        *({"files": [given]} for given in NO_NAMES),
+        {"key": "\ud800"},
+        {"whole": None},
+        "[" * 100_000,
+    ],
+    ids=lambda forged: str(forged)[:20],
+)
+def test_a_note_that_says_what_none_can_say_keeps_nobody_from_anything(tmp_path: Path, forged: Any) -> None:
+    """Each ended every import into its store with a Python error."""
+    file = rows(tmp_path / "s.csv", 20)
+    notes = tmp_path / "store" / "imports"
+    run(tmp_path / "store", file)
+    facts = {"stream": "s", "key": "k", "whole": "w", "files": [str(file)]}
+    (notes / f"{'a' * 64}.json").write_text(forged if isinstance(forged, str) else json.dumps({**facts, **forged}))
+    run(tmp_path / "store", file)
+    assert len(entries(tmp_path / "store")) == 40
 
 
 def test_what_ends_before_its_first_row_leaves_nothing_written_down(

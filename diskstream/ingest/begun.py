@@ -80,8 +80,8 @@ def _begin(store: diskstream.Store, imports: Sequence[Beginning], *, again: bool
         return
     for path in list_named(store.path / "imports", ".json"):
         facts = _read(path)
-        ours = named.get(facts.get("stream", ""))
-        if ours is not None and "key" in facts and facts.get("whole") != ours.whole:
+        ours = named.get(facts["stream"]) if facts else None
+        if ours is not None and facts["whole"] != ours.whole:
             _check_other(path, facts, ours, again=again)
     for name, each in named.items():
         facts = {"stream": name, "key": each.key, "files": list(each.files), "whole": each.whole}
@@ -89,9 +89,9 @@ def _begin(store: diskstream.Store, imports: Sequence[Beginning], *, again: bool
 
 
 def _check_other(path: Path, facts: dict[str, Any], ours: Beginning, *, again: bool) -> None:
-    theirs = facts.get("files", [])
+    theirs = facts["files"]
     both = sorted(set(theirs).intersection(ours.files))
-    rows = rows_left_by(ours.stream, str(facts["key"])) if both else 0
+    rows = rows_left_by(ours.stream, facts["key"]) if both else 0
     if rows and again:
         with wrapped(path, "remove"):
             path.unlink(missing_ok=True)
@@ -143,6 +143,9 @@ def _write(path: Path, facts: dict[str, Any]) -> None:
 def _read(path: Path) -> dict[str, Any]:
     """What stands there; nothing where it went, or is not what was written: then it keeps nobody from anything."""
     try:
-        return checked(read_small(path, _MAX_BYTES))
-    except (OSError, ValueError):
+        facts = checked(read_small(path, _MAX_BYTES))
+        words = [facts["stream"], facts["key"], facts["whole"], *facts["files"]]
+        facts["key"].encode()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
+    return facts if all(isinstance(each, str) for each in words) else {}
