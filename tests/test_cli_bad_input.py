@@ -266,6 +266,17 @@ def test_what_the_terminal_has_no_letter_for_is_escaped(place: Path, encoding: s
     assert done.stdout.decode() == f"9-0  name={shown}\n"
 
 
+@pytest.mark.parametrize("encoding", ["utf-8:strict", "utf-8:surrogateescape"])
+def test_what_a_damaged_file_says_is_shown_whatever_it_is(place: Path, encoding: str) -> None:
+    """A lone surrogate, which a text of JSON may have and UTF-8 has not, ended `verify` with a Python error."""
+    folder = place / "store" / "commits" / ("a" * 64)
+    folder.mkdir(parents=True)
+    (folder / "1.json").write_text('{"writer": "w", "version": 1, "files": [{"path": "\\ud800"}]}')
+    done = as_process(["verify"], place / "store", "", PYTHONIOENCODING=encoding)
+    assert (done.returncode, done.stderr.count(b"Traceback")) == (1, 0)
+    assert b"it lists \\ud800, which is gone" in done.stdout
+
+
 @pytest.mark.parametrize("number", ["nan", "inf", "-1", "1e999"])
 def test_a_number_that_is_none_is_wrong_usage(number: str) -> None:
     for verb in ("bench", "demo"):

@@ -87,8 +87,8 @@ def buffer_output() -> None:
 
 
 def print_anything() -> None:
-    """Let what the encoding of standard output does not have be printed as an escape."""
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower().replace("-", "") != "utf8":
+    """Let what the encoding of standard output does not have be printed as an escape; UTF-8 has no lone surrogates."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
         with contextlib.suppress(OSError, ValueError):
             sys.stdout.reconfigure(errors="backslashreplace")
 
