@@ -3,21 +3,25 @@
 import contextlib
 import json
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
 from diskstream import leases
-from diskstream.backups.manifest import Kept, read_manifest
+from diskstream.backups.manifest import Kept, is_of_backup, read_manifest
+from diskstream.backups.parts import stores_in
 from diskstream.backups.repository import Repository
 from diskstream.errors import DiskstreamError, StorageError
 from diskstream.store_files import Copied, Moment, digest_file, is_same, is_sealed
-from diskstream.system_calls import are_short, open_regular
+from diskstream.system_calls import are_short, open_regular, reading
 
 __all__ = ["Donors", "Journal", "Looks", "release_pins"]
 
 _JOURNAL: Final = "journal.jsonl"
+_MAX_LINE_BYTES: Final = 1 << 20
+_LEASE: Final = re.compile(r"backup-[0-9a-f]{16}")
 # A file is looked for in so many backups, the newest first. One that none of them has is copied.
 _LOOKED_INTO: Final = 8
 # A file that backups share is read once in thirty days: of a terabyte 400 kB a second.
@@ -58,8 +62,8 @@ def _journal_of(folder: Path) -> list[dict[str, object]]:
     """What a journal says, but for a last line that a kill has cut."""
     found: list[dict[str, object]] = []
     try:
-        with (folder / _JOURNAL).open(encoding="utf-8", errors="replace") as file:
-            for line in file:
+        with reading(folder / _JOURNAL) as file:
+            while line := file.readline(_MAX_LINE_BYTES):
                 facts = json.loads(line)
                 if isinstance(facts, dict):
                     found.append(facts)
@@ -69,11 +73,12 @@ def _journal_of(folder: Path) -> list[dict[str, object]]:
 
 
 def release_pins(unfinished: Path, store: Path) -> None:
-    """Removes the leases that a killed backup still held."""
+    """Removes the leases that a killed backup still held: its own, of this store or one within it, and nothing else."""
+    stores = stores_in(store)
     for facts in _journal_of(unfinished):
-        part, name = str(facts.get("part", "")), str(facts.get("lease", ""))
-        if name and "/" not in name + part and not (name + part).startswith("."):
-            leases.release(store / part / "leases" / name)
+        part, name = facts.get("part"), facts.get("lease")
+        if part in stores and isinstance(name, str) and _LEASE.fullmatch(name):
+            leases.release(store / str(part) / "leases" / name)
 
 
 @dataclass(frozen=True)
@@ -136,7 +141,8 @@ class Donors:
             for facts in _journal_of(folder):
                 with contextlib.suppress(KeyError, ValueError):
                     kept = Kept(str(facts["path"]), int(str(facts["size_bytes"])), str(facts["sha256"]))
-                    files[str(facts["uuid"]), kept.path.rpartition("/")[2]] = kept
+                    if is_of_backup(kept.path):
+                        files[str(facts["uuid"]), kept.path.rpartition("/")[2]] = kept
             self._known.append((folder, None, files))
         complete = [backup for backup in repository.backups() if backup.header is not None]
         self._left = [backup.path for backup in reversed(complete)][:_LOOKED_INTO]

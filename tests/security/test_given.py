@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,59 @@ def test_a_restore_empties_nothing_that_a_link_leads_to(tmp_path: Path, backup: 
                 _restored(backup, tmp_path / "new")
         finally:
             os.geteuid = real
+
+
+A_LEASE = f"backup-{'0' * 16}"
+
+
+@pytest.mark.parametrize(
+    ("facts", "there"),
+    [
+        ({"part": "..", "lease": A_LEASE}, f"leases/{A_LEASE}"),
+        ({"part": "streams", "lease": "00000001.log"}, "store/streams/leases/00000001.log"),
+        ({"part": "", "lease": "of-a-job"}, "store/leases/of-a-job"),
+        ({"part": "\ud800", "lease": A_LEASE}, "store"),
+        ({"part": "a\0b", "lease": A_LEASE}, "store"),
+        ({"part": [], "lease": A_LEASE}, "store"),
+        ({"part": "", "lease": [1]}, "store"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else None,
+)
+def test_a_journal_releases_the_leases_of_backups_of_this_store_only(
+    tmp_path: Path, facts: dict[str, Any], there: str
+) -> None:
+    """It could have a folder `leases` beside the store lose what was in it, and a stream of this name its files."""
+    store = a_store(tmp_path / "store")
+    with diskstream.open(store) as opened:
+        opened.stream("leases").add({"n": 1})
+    if not (tmp_path / there).exists():
+        (tmp_path / there).mkdir(parents=True)
+    unfinished = tmp_path / "backups" / ".new-0123"
+    make_backup(store, tmp_path / "backups")
+    unfinished.mkdir()
+    (unfinished / "journal.jsonl").write_text(json.dumps(facts) + "\n")
+    make_backup(store, tmp_path / "backups")
+    assert (tmp_path / there).exists()
+    assert not unfinished.exists()
+
+
+def test_a_journal_names_files_that_backups_have(tmp_path: Path) -> None:
+    """What it pointed to got a second name in the new backup, and changed there when its owner changed it."""
+    store = a_store(tmp_path / "store")
+    backups = make_backup(store, tmp_path / "backups").path.parent
+    for made in backups.glob("2*"):
+        shutil.rmtree(made)
+    sealed = min((store / "streams" / "s").glob("*.seg"))
+    outside = tmp_path / "outside" / sealed.name
+    outside.parent.mkdir()
+    shutil.copy(sealed, outside)
+    identity = sealed.read_bytes()[16:32].hex()
+    size, sha256 = sealed.stat().st_size, hashlib.sha256(sealed.read_bytes()).hexdigest()
+    facts = {"path": str(outside), "uuid": identity, "size_bytes": size, "sha256": sha256}
+    (backups / ".new-0123").mkdir()
+    (backups / ".new-0123" / "journal.jsonl").write_text(json.dumps(facts) + "\n")
+    make_backup(store, backups)
+    assert outside.stat().st_nlink == 1
 
 
 # --- manifests of jobs ------------------------------------------------------------------------------------------------

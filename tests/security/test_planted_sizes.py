@@ -21,6 +21,10 @@ CASES = {
     "inspect the view": ("store/view/epoch", ("inspect", "--dir", "{}/store")),
     "list backups": ("backups/backups.json", ("backup", "ls", "{}/backups")),
     "restore": ("backups/backups.json", ("restore", "{}/backups", "--to", "{}/restored")),
+    "back up after one that was killed": (
+        "backups/.new-0123/journal.jsonl",
+        ("backup", "create", "{}/backups", "--dir", "{}/store"),
+    ),
     "back up a manifest": (f"store/commits/{'a' * 64}/1.json", ("backup", "create", "{}/more", "--dir", "{}/store")),
     "back up a plan": (f"store/replays/{'a' * 64}/replay.json", ("backup", "create", "{}/more", "--dir", "{}/store")),
     "repair by a lease": ("store/leases/x/store.json", ("repair", "--force", "--dir", "{}/store")),
