@@ -189,9 +189,21 @@ def _objects(path: Path) -> Iterator[tuple[dict[str, Any], bytes]]:
 
 
 def _made(kind: type[_Line], given: dict[str, Any]) -> _Line:
-    """What a line says. A member that is not known is a later version's: if it mattered the format would be another."""
-    known = {each.name for each in fields(kind)}
-    return kind(**{name: given[name] for name in given if name in known})
+    """What a line says. A member that is not known is a later version's: if it mattered the format would be another.
+
+    Raises:
+        ValueError, TypeError: a member that is known says what it cannot.
+    """
+    known = {each.name: each.type for each in fields(kind)}
+    made = kind(**{name: given[name] for name in given if name in known})
+    for name, of in known.items():
+        value = getattr(made, name)
+        texts = () if of is int else (value,) if of is str else value
+        if (of is int and not (type(value) is int and value >= 0)) or not all(isinstance(each, str) for each in texts):
+            raise ValueError(f"{name} is {value!r}")
+        for text in texts:
+            text.encode("utf-8", "surrogateescape")
+    return made
 
 
 def _header(path: Path, found: dict[str, Any]) -> Header:
@@ -257,6 +269,8 @@ def read_manifest(folder: Path) -> Manifest:
             elif "file" in found:
                 kept = _made(Kept, found["file"])
                 _check_file(kept.path)
+                if not _SHA256.fullmatch(kept.sha256):
+                    raise ValueError(f"{kept.sha256!r} is no SHA-256")  # noqa: TRY301  # one way out of a damaged file
                 manifest.files[kept.path] = kept
             else:
                 end = str(found["end"])
@@ -272,6 +286,7 @@ def read_manifest(folder: Path) -> Manifest:
 # What a manifest says decides where files are written when it is restored, and what a store takes for its own: only
 # what a backup has ever held is taken. So there is no control page, and no view, of somebody else's making.
 _PLACE: Final = re.compile(r"(?P<store>(?:(?:keys|db[1-9]\d*)/)?)streams/(?P<stream>[^/\0]+)")
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _OTHER: Final = re.compile(
     r"(?:(?:keys|db[1-9]\d*)/)?store\.json|staging/[^/\0]+/[A-Za-z0-9_-]+\.(packed|arrow)"
     r"|(?:commits|replays)/[0-9a-f]{64}/(?:done\.json|plan\.json|replay\.json|complete|\d+\.json)"

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,33 @@ def test_a_file_of_a_backup_is_one_that_backups_have(tmp_path: Path, backup: Pat
     with pytest.raises(CorruptionError, match=r"no directory of a stream|no file of a backup"):
         _restored(backup, tmp_path / "new")
     assert not (tmp_path / "new").exists()
+
+
+MEMBERS = {
+    "": ("number", "made_ms", "patterns", "streams", "size_bytes", "damaged", "place"),
+    "stream": ("name", "uuid", "entries", "first_id", "faults"),
+    "file": ("size_bytes", "sha256"),
+}
+
+
+@pytest.mark.parametrize("line", MEMBERS)
+def test_what_a_manifest_cannot_say_is_damage(backup: Path, line: str) -> None:
+    """Each was a Python error out of `backup ls`, `verify`, `create`, `prune` or `restore`."""
+    whole = (backup / NAME).read_bytes()
+    impossible: list[Any] = [None, True, -1, 1.5, "\ud800", [[]], [7]]
+    for member, given in product(MEMBERS[line], impossible):
+
+        def forged(found: dict[str, Any], member: str = member, given: Any = given) -> None:
+            facts = found.get(line) if line else found if "format" in found else None
+            if facts is not None:
+                facts[member] = given
+
+        (backup / NAME).write_bytes(whole)
+        forge(backup, forged)
+        with pytest.raises(CorruptionError):
+            read_manifest(backup)
+    (backup / NAME).write_bytes(whole)
+    assert read_manifest(backup).header.streams == 1
 
 
 def test_what_backups_do_have_is_restored(tmp_path: Path, backup: Path) -> None:
