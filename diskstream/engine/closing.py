@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diskstream._native import Ctl
-from diskstream.engine import frontier
+from diskstream.engine import frontier, roll
 from diskstream.engine.looks import is_there
 from diskstream.engine.making_way import wanting
 from diskstream.engine.page import APPEND, FLAG_MOVED, MAINTENANCE, POISONED
@@ -76,6 +76,7 @@ def mark_clean(log: "StreamLog") -> None:
     """
     if log.ctl.durable != log.ctl.written:  # who only looked on has lost nothing
         check_removed(log)
+    roll.put_back(log)
     log.retry(log.native.flush)
     with log.ctl.locked(MAINTENANCE, False) as held:
         # Where it was moved by hand the next to open it sees to that: the files of this name may be another stream's.

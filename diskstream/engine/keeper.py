@@ -4,7 +4,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 
-from diskstream.engine import closing, seal
+from diskstream.engine import closing, roll, seal
 from diskstream.engine.flags import Flag
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.page import FLAG_CHECK
@@ -170,6 +170,7 @@ class Keeper:
 
     def _attend(self, log: StreamLog) -> None:
         closing.check_removed(log)
+        roll.put_back(log)
         log.reserve_ahead()
         try:
             seal.reap(log, wait=False)  # another process may compact for hours

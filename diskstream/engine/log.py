@@ -207,9 +207,9 @@ class StreamLog:
             self.prepare()
             return self.roll_held()
 
-    def roll_held(self) -> bool:
-        """The same for who is `writing` already."""
-        if self.native.active_entries == 0:
+    def roll_held(self, *, even_empty: bool = False) -> bool:
+        """The same for who has the append lock already, and is up to date."""
+        if self.native.active_entries == 0 and not even_empty:
             return False
         with self._mutex:
             roll.begin_next(self)

@@ -1,15 +1,18 @@
 """A store whose directory somebody removes under its processes: they are told, and take no more."""
 
 import contextlib
+import errno
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 import diskstream
 from diskstream import CorruptionError, PoisonedError, StorageError, Store, Stream
 from diskstream.engine.log import StreamLog
+from tests.engine.stand_ins import Watched, failure
 
 
 @pytest.fixture
@@ -259,3 +262,92 @@ def test_a_next_segment_that_alone_was_removed_is_missed(behind: Store) -> None:
     (behind.path / "streams" / "a" / "00000002.log").unlink()
     with pytest.raises(CorruptionError, match=r"00000002\.log: next segment .* found none"):
         list(behind.stream("a").range())
+
+
+def removed_log(path: Path) -> Path:
+    """The active log of the stream `a`, which somebody removes by hand."""
+    active = max((path / "streams" / "a").glob("*.log"))
+    active.unlink()
+    return active
+
+
+@pytest.mark.parametrize("seals", ["background", "manual"])
+def test_an_active_log_that_is_removed_is_put_back_out_of_the_open_file(
+    tmp_path: Path, seals: Literal["background", "manual"], no_keepers: None
+) -> None:
+    """As by who makes room, and takes it for a log of something that happened. It was lost with the next closing."""
+    with diskstream.open(tmp_path / "store", seal=seals) as store:
+        stream = store.stream("a")
+        stream.add_many([{"n": n} for n in range(5)])
+        (first,) = stream.group("g", start="0").consumer("c").read(count=1)
+        active = removed_log(store.path)
+        stream.add({"n": 5})
+        keeps_house(store)
+        stream.add({"n": 6})
+        assert active.exists() == (seals == "manual")
+        assert diskstream.verify(store.path).ok
+    with diskstream.open(tmp_path / "store") as again:
+        assert [entry["n"] for entry in again.stream("a")] == [b"%d" % n for n in range(7)]
+        assert [pending.id for pending in again.stream("a").group("g").pending_range()] == [first.id]
+
+
+def test_so_is_one_in_which_only_groups_changed(tmp_path: Path, no_keepers: None) -> None:
+    with diskstream.open(tmp_path / "store") as store:
+        stream = store.stream("a")
+        entry = stream.add({"n": 1})
+        stream.seal()
+        stream.group("g", start="0").consumer("c").read()
+        removed_log(store.path)
+        keeps_house(store)
+        assert diskstream.verify(store.path).ok
+    with diskstream.open(tmp_path / "store") as again:
+        assert [pending.id for pending in again.stream("a").group("g").pending_range()] == [entry]
+
+
+def test_one_that_is_full_before_anybody_looks_is_put_back_with_the_roll(tmp_path: Path, no_keepers: None) -> None:
+    """The file of the next segment hides that it was ever active: it was missing as a sealed one is."""
+    with diskstream.open(tmp_path / "store", segment_bytes=8192) as store:
+        stream = store.stream("a")
+        stream.add({"n": 0})
+        removed_log(store.path)
+        stream.add_many([{"n": n, "pad": "." * 200} for n in range(1, 100)])
+        stream.add({"n": 100})
+        assert stream.info().segments > 1
+    with diskstream.open(tmp_path / "store") as again:
+        assert [entry["n"] for entry in again.stream("a")] == [b"%d" % n for n in range(101)]
+
+
+def test_so_is_that_of_a_store_which_is_closed_before_anybody_looks(tmp_path: Path, no_keepers: None) -> None:
+    with diskstream.open(tmp_path / "store") as store:
+        store.stream("a").add({"n": 1})
+        removed_log(store.path)
+    with diskstream.open(tmp_path / "store") as again:
+        assert [entry["n"] for entry in again.stream("a")] == [b"1"]
+
+
+def test_an_active_log_that_is_there_begins_no_other(tmp_path: Path, no_keepers: None) -> None:
+    with diskstream.open(tmp_path / "store") as store:
+        store.stream("a").add({"n": 1})
+        keeps_house(store)
+        assert [path.name for path in (store.path / "streams" / "a").glob("*.log")] == ["00000001.log"]
+
+
+def test_where_there_is_no_room_for_the_next_segment_it_is_begun_once_there_is(
+    tmp_path: Path, no_keepers: None
+) -> None:
+    is_full = False
+
+    def step(kind: str, path: Path) -> None:
+        if is_full and kind == "create":
+            raise failure(path, "write", errno.ENOSPC)
+
+    with diskstream.open(tmp_path / "store", files=Watched(step)) as store:
+        store.stream("a").add({"n": 1})
+        removed_log(store.path)
+        is_full = True
+        keeps_house(store)
+        store.stream("a").add({"n": 2})
+        is_full = False
+        keeps_house(store)
+    with diskstream.open(tmp_path / "store") as again:
+        assert [entry["n"] for entry in again.stream("a")] == [b"1", b"2"]
