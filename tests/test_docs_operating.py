@@ -21,7 +21,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monkey
         store.stream("jobs").add({"n": 1})
         store.stream("jobs").create_group("mailers", "0")
     commands = re.findall(r"^\$ diskstream (.*)$", PAGE, flags=re.MULTILINE)
-    assert len(commands) == 6
+    assert len(commands) == 7
     for command in commands:
         done = CliRunner().invoke(main, command.split())
         assert done.exit_code == 0, (command, done.output)

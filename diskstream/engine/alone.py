@@ -10,7 +10,7 @@ from diskstream.engine.locks import Locks
 from diskstream.engine.moved import FORKS
 from diskstream.errors import StoreBusyError
 
-__all__ = ["alone", "users"]
+__all__ = ["alone", "of_thread", "users"]
 
 
 @contextlib.contextmanager
@@ -56,3 +56,19 @@ def _program(pid: int) -> str:
         return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return ""
+
+
+def of_thread(number: int) -> dict[str, str | int]:
+    """Whose a thread is, and how that process is, as `ps` says it: ``T (stopped)``; as far as the system tells."""
+    found: dict[str, str | int] = {"thread": number}
+    try:
+        lines = Path(f"/proc/{number}/status").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:  # it is gone, or of another user whose processes are hidden
+        return found
+    said = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+    if said.get("Tgid", "").strip().isdigit():
+        found["process"] = int(said["Tgid"])
+    for what, word in (("Name", "program"), ("State", "state")):
+        if what in said:
+            found[word] = said[what].strip()
+    return found

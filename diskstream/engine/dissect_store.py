@@ -1,12 +1,14 @@
 """What a store and a stream consist of on disk: files, segments, groups, the shared page, the view, quarantine."""
 
 import contextlib
+import platform
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 
 from diskstream._native import CTL_BYTES, SealedSegment
 from diskstream.engine import audit, cold, directory, names, replacing, view_check, view_pages
+from diskstream.engine.alone import of_thread
 from diskstream.engine.dissect import Depth, Row, dissect_file, kind_of
 from diskstream.engine.files import Files, read_small, size_of
 from diskstream.engine.log import StreamLog, StreamMoved
@@ -20,7 +22,10 @@ __all__ = ["dissect_store", "dissect_stream"]
 _CTL = struct.Struct("<8sII16s")
 _PLACE = struct.Struct("<QQQI")
 _CTL_POSITIONS = struct.Struct("<QQQ")
-_CTL_POSITIONS_AT, _CTL_GENERATION_AT = 256, 456
+_CTL_NAMESPACE_AT, _CTL_POSITIONS_AT, _CTL_GENERATION_AT = 32, 256, 456
+# The word of a mutex by which it is taken comes first, as the GNU C library lays it out: the number of the holder's
+# thread, and two bits.
+_LOCKS_AT, _HOLDER = {"append": 64, "flush": 128, "maintenance": 192}, (1 << 30) - 1
 _FLAGS = {1: "poisoned", 2: "moved", 4: "check", 8: "rotten"}
 _OFFSET_BITS = 40
 _MAX_EPOCH_BYTES = 64
@@ -226,4 +231,25 @@ def _ctl(path: Path) -> Iterator[Row]:
     for what, position in zip(("written", "visible", "durable"), positions, strict=True):
         row[what] = {"segment": position >> _OFFSET_BITS, "offset": position & ((1 << _OFFSET_BITS) - 1)}
     row["durable_lsn"] = int.from_bytes(data[448:456], "little")
+    if held := _holders(data):
+        row["held"] = held
     yield row
+
+
+def _holders(page: bytes) -> dict[str, dict[str, str | int]]:
+    """Who has which lock at this moment, of those that are had. Of another PID namespace a number says nothing here."""
+    if platform.libc_ver()[0] != "glibc" or _word(page, _CTL_NAMESPACE_AT) not in (0, _namespace()):
+        return {}
+    words = {lock: _word(page, at) & _HOLDER for lock, at in _LOCKS_AT.items()}
+    return {lock: of_thread(thread) for lock, thread in words.items() if thread}
+
+
+def _word(page: bytes, at: int) -> int:
+    return int.from_bytes(page[at : at + 4], "little")
+
+
+def _namespace() -> int:
+    try:
+        return Path("/proc/self/ns/pid").stat().st_ino & 0xFFFFFFFF
+    except OSError:
+        return 0

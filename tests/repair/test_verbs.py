@@ -1,6 +1,7 @@
 """`diskstream verify`, `repair` and `inspect`, as an operator uses them."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -243,6 +244,26 @@ def test_inspect_shows_the_store_its_streams_and_their_parts(run: Run) -> None:
     assert (group["name"], group["pending"], group["last"]) == ("g", 7, "7-0")
     assert {"state", "active log", "ctl"} <= {row["is"] for row in rows}
     assert "there is no stream rase" in run("inspect", "rase", code=1).stderr
+
+
+def test_inspect_shows_who_keeps_others_from_adding(run: Run, tmp_path: Path) -> None:
+    """As one that was stopped in the middle of an append: all who add wait for it, and nothing else says for whom."""
+    (page,) = [row for row in objects(run("inspect", "race", "--json")) if row["is"] == "ctl"]
+    assert "held" not in page
+    program = """
+import os, signal, sys, diskstream
+store = diskstream.open(sys.argv[1])
+with store._log(b"race", create=False).locked():
+    os.kill(os.getpid(), signal.SIGSTOP)
+"""
+    with subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "store")]) as stopped:
+        os.waitpid(stopped.pid, os.WUNTRACED)
+        (page,) = [row for row in objects(run("inspect", "race", "--json")) if row["is"] == "ctl"]
+        stopped.kill()
+    assert list(page["held"]) == ["append"]
+    assert (page["held"]["append"]["process"], page["held"]["append"]["state"]) == (stopped.pid, "T (stopped)")
+    with diskstream.open(tmp_path / "store") as store:
+        store.stream("race").add({"n": 1})
 
 
 def test_inspect_of_a_file_that_is_taken_for_a_stream_says_how_files_are_named(
