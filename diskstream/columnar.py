@@ -114,12 +114,12 @@ def import_arrow(wanted_by: str) -> Any:
     """The module pyarrow, which is optional: only what makes tables of it needs it.
 
     Raises:
-        MissingPackageError: it is not installed; `wanted_by` says what for.
+        MissingPackageError: it is not installed, or cannot be loaded; `wanted_by` says what for.
     """
     try:
         import pyarrow as pa  # not at the top: see above
-    except ImportError:
-        raise MissingPackageError(wanted_by, "pyarrow", "archive") from None
+    except ImportError as error:
+        raise MissingPackageError(wanted_by, "pyarrow", "archive", error) from None
     return pa
 
 

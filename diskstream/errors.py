@@ -16,7 +16,7 @@
     ├── GroupExistsError                      it has one of that name already
     ├── ClosedError                           the store was closed before
     ├── StoreBusyError                        what must be alone with the store is not
-    ├── MissingPackageError (ImportError)     an optional package is not installed
+    ├── MissingPackageError (ImportError)     an optional package is not installed, or not loaded
     ├── StorageError (OSError)                the disk or the system said no
     │   ├── DiskFullError                     no room: free some and try again
     │   ├── PoisonedError                     a write or flush failed before: reopen the store
@@ -71,6 +71,7 @@ __all__ = [
     "StoreBusyError",
     "StreamExistsError",
     "ZeroIDError",
+    "needs",
     "quoted",
     "storage_error",
 ]
@@ -268,17 +269,25 @@ class StoreBusyError(DiskstreamError):
         self.hint = "stop whoever has the store open (servers, consumers, another repair), then do this again"
 
 
+def needs(wanted_by: str, package: str, extra: str, error: ImportError | None) -> str:
+    """What is said where an optional package is not installed; or is, and the system has no room for it."""
+    if error is None or isinstance(error, ModuleNotFoundError):
+        return f"{wanted_by} needs {package}: pip install 'diskstream[{extra}]'"
+    return f"{wanted_by} needs {package}, which cannot be loaded: {error}"
+
+
 class MissingPackageError(DiskstreamError, ImportError):
-    """An optional package is not installed.
+    """An optional package is not installed, or cannot be loaded.
 
     Args:
         wanted_by: what needs it.
         package: what is to be imported: `name`, as of every ImportError.
         extra: of diskstream, with which it is installed.
+        error: what the import of it raised.
     """
 
-    def __init__(self, wanted_by: str, package: str, extra: str) -> None:
-        super().__init__(f"{wanted_by} needs {package}: pip install 'diskstream[{extra}]'")
+    def __init__(self, wanted_by: str, package: str, extra: str, error: ImportError | None = None) -> None:
+        super().__init__(needs(wanted_by, package, extra, error))
         self.name = package
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from diskstream.engine import forking
-from diskstream.errors import ArgumentError
+from diskstream.errors import ArgumentError, needs
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -126,13 +126,13 @@ def file_systems() -> Any:
     """The module pyarrow.fs, which is optional.
 
     Raises:
-        ArgumentError: pyarrow is not installed.
+        ArgumentError: pyarrow is not installed, or cannot be loaded.
     """
     try:
         with forking.importing():
             from pyarrow import fs
-    except ImportError:
-        raise ArgumentError("object storage needs pyarrow: pip install 'diskstream[archive]'") from None
+    except ImportError as error:
+        raise ArgumentError(needs("object storage", "pyarrow", "archive", error)) from None
     return fs
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
-from diskstream.errors import ArgumentError, RemoteError
+from diskstream.errors import ArgumentError, RemoteError, needs
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -255,7 +255,7 @@ def connect(url: str, *, timeout_s: float = 30.0) -> Redis:
         timeout_s: seconds to wait for a connection and for each answer.
 
     Raises:
-        ArgumentError: no such address, or redis-py is not installed.
+        ArgumentError: no such address, or redis-py is not installed, or cannot be loaded.
         RemoteError: nobody answers there, or not to us.
     """
     check_url(url)
@@ -263,8 +263,8 @@ def connect(url: str, *, timeout_s: float = 30.0) -> Redis:
         import redis
         from redis.backoff import NoBackoff
         from redis.retry import Retry
-    except ImportError:
-        raise ArgumentError("this needs redis-py: pip install 'diskstream[archive]'") from None
+    except ImportError as error:
+        raise ArgumentError(needs("this", "redis-py", "archive", error)) from None
     try:
         client: Redis = redis.Redis.from_url(
             url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, retry=Retry(NoBackoff(), 0)

@@ -72,3 +72,18 @@ def test_what_needs_an_extra_says_how_it_is_installed(tmp_path: Path, words: lis
     [answer] = called_bare([word.replace("@", str(tmp_path)) for word in words])
     assert answer[0] == "1"
     assert "pip install 'diskstream[archive]'" in answer[1]
+
+
+def test_a_package_that_cannot_be_loaded_is_not_said_to_be_missing(tmp_path: Path) -> None:
+    """As where there is no memory for it, or no descriptor: who was told to install it had it."""
+    fill(tmp_path)
+    (tmp_path / "ill").mkdir()
+    for package in ("pyarrow", "redis"):
+        (tmp_path / "ill" / f"{package}.py").write_text("raise ImportError('lib.so: cannot map it')", encoding="utf-8")
+    program = "import sys; sys.path.insert(0, sys.argv.pop(1)); from diskstream.cli import main; main()"
+    archive = f"archive --from redis://localhost:1 --key s --to {tmp_path / 'a'}".split()
+    for words in (words_for("export", tmp_path), archive):
+        command = [sys.executable, "-c", program, str(tmp_path / "ill"), *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode in (1, 2)
+        assert "which cannot be loaded: lib.so: cannot map it" in " ".join(done.stderr.split())

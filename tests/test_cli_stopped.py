@@ -114,3 +114,15 @@ def test_each_verb_of_several_has_a_way_on_of_its_own(
     monkeypatch.setattr(verb, "callback", interrupted)
     done = CliRunner().invoke(main, words)
     assert (done.exit_code, done.stderr.partition("hint: ")[2]) == (1, hint)
+
+
+def test_a_verb_for_which_there_is_no_memory_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It printed where in the code that was."""
+
+    def starved(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("diskstream.cli.compact.command.callback", starved)
+    done = CliRunner().invoke(main, ["compact", "--dir", str(tmp_path)])
+    assert done.exit_code == 1
+    assert done.stderr.startswith("error: there is no memory for this\nhint: see what bounds it (ulimit -v")

@@ -31,6 +31,7 @@ MADE: list[DiskstreamError] = [
     errors.ClosedError("the store"),
     errors.StoreBusyError("/x", ["1234 (worker)"]),
     errors.MissingPackageError("scan()", "pyarrow", "archive"),
+    errors.MissingPackageError("scan()", "pyarrow", "archive", ImportError("no memory")),
     errors.StorageError("/x", "write to", 5, "Input/output error"),
     errors.DiskFullError("/x", "write to", 28, "No space left on device"),
     errors.PoisonedError("/x", "a flush failed"),

@@ -86,6 +86,8 @@ _COMPLETING = "_DISKSTREAM_COMPLETE"
 _ONLY_PRINT = {"count", "info", "inspect", "len", "ls", "range", "tail", "top"}
 _ONLY_PRINT |= {"backup ls", "cold ls", "consumer ls", "group info", "group ls", "group pending", "retention show"}
 
+_NO_MEMORY = "see what bounds it (ulimit -v, the container), or ask for less at once; nothing acknowledged is lost"
+
 
 class _Verbs(click.Group):
     """Loads a verb's module when it is named, and turns errors of the library into a message and an exit status."""
@@ -144,6 +146,9 @@ class _Verbs(click.Group):
         except diskstream.DiskstreamError as error:
             forget_output()
             raise Failure(str(error), hint=getattr(error, "hint", None)) from error
+        except MemoryError as error:
+            forget_output()
+            raise Failure(str(error) or "there is no memory for this", hint=_NO_MEMORY) from error
         except OSError as error:
             raise _failed(error) from error
 

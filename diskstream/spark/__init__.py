@@ -6,8 +6,8 @@ from diskstream.errors import MissingPackageError
 
 try:
     from pyspark.sql.streaming.listener import StreamingQueryListener
-except ImportError:
-    raise MissingPackageError("diskstream.spark", "pyspark", "spark") from None
+except ImportError as error:
+    raise MissingPackageError("diskstream.spark", "pyspark", "spark", error) from None
 
 from diskstream.spark.acknowledge import Follower
 from diskstream.spark.columnar import scan_by_columns
