@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from diskstream.engine import directory as directories
 from diskstream.engine import looks, replacing
 from diskstream.engine.files import Files
 from diskstream.engine.frames import read_all
+from diskstream.engine.held_folders import scratch_folder
 from diskstream.engine.locks import is_held
 from diskstream.engine.repair import Repair, repair_stream
 from diskstream.engine.verify import Progress, ignore
@@ -20,6 +20,7 @@ from diskstream.options import Options
 
 __all__ = ["as_ours", "plan_each", "plan_stream"]
 
+_SCRATCH = "diskstream-plan-"
 # So often a stream is looked at, while files come and go under the hands of whoever looks.
 _LOOKS = 5
 _COME_AND_GO = "its files come and go all the time: run this again when fewer write to it"
@@ -46,8 +47,8 @@ def plan_each(
             if identity is None:
                 continue
             try:
-                with tempfile.TemporaryDirectory(prefix="diskstream-plan-") as scratch:
-                    report = plan_stream(name, folder, options, Path(scratch), give_up=give_up, progress=progress)
+                with scratch_folder(_SCRATCH) as place:
+                    report = plan_stream(name, folder, options, place, give_up=give_up, progress=progress)
             except (DiskstreamError, OSError) as error:
                 report = Repair(name, folder, failed=str(as_ours(error, folder)))
             if _identity(folder) == identity:
