@@ -1,5 +1,6 @@
 """`diskstream top`: what a store is doing, as far as two looks can tell."""
 
+import errno
 import json
 import os
 import re
@@ -140,6 +141,31 @@ def test_a_damaged_stream_is_shown_and_the_others_with_it(store: diskstream.Stor
     states = {each["stream"]: each["state"] for each in looked(store)["streams"]}
     assert states == {"jobs": "ok", "other": "damaged"}
     assert str(log) in top(store, "--once", "-i", "50ms").stdout.replace("\n", "")
+
+
+@pytest.mark.parametrize(
+    ("fault", "state"),
+    [
+        (diskstream.StorageError("/x", "open", errno.EACCES, "Permission denied"), "unreadable"),
+        (diskstream.NewerFormatError("/x", "log", 1, 2), "unreadable"),
+        (diskstream.CorruptionError("/x", "log", 0, "one", "none"), "damaged"),
+    ],
+)
+def test_a_stream_that_cannot_be_looked_at_is_damaged_only_where_its_bytes_are(
+    store: diskstream.Store,
+    jobs: diskstream.Stream,
+    fault: diskstream.DiskstreamError,
+    state: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who has no right to it was told that it is damaged, and repaired what was sound."""
+
+    def ill(_: diskstream.Stream) -> None:
+        raise fault
+
+    monkeypatch.setattr(diskstream.Stream, "vitals", ill)
+    (pulse,) = _between(store, _look(store, None), _look(store, None)).streams
+    assert (pulse.stream, pulse.state, pulse.fault is None) == (b"jobs", state, False)
 
 
 def test_streams_may_go_between_two_looks(store: diskstream.Store, jobs: diskstream.Stream) -> None:

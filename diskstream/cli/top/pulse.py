@@ -23,7 +23,8 @@ class StreamPulse:
     """What a stream did. Rates are a second; None where it was not there before.
 
     Attributes:
-        fault: what keeps it from being looked at, and nothing else is known then.
+        state: ``ok``, ``poisoned``, ``damaged``, or ``unreadable`` where something else keeps it from being looked at.
+        fault: what that is, and nothing else is known then.
     """
 
     stream: bytes
@@ -92,7 +93,7 @@ class Pulse:
 class _Look:
     at: float
     streams: dict[bytes, Vitals]
-    faults: dict[bytes, str]
+    faults: dict[bytes, tuple[str, str]]  # the state, and why it is said
     groups: dict[tuple[bytes, bytes], diskstream.GroupInfo]
 
 
@@ -123,7 +124,9 @@ def _look(store: diskstream.Store, pattern: bytes | None) -> _Look:
         except diskstream.NoSuchStreamError:
             continue
         except diskstream.DiskstreamError as error:
-            look.faults[name] = for_command(str(error))
+            # A repair does nothing for who may not read it, or has too few descriptors.
+            state = "damaged" if isinstance(error, diskstream.CorruptionError) else "unreadable"
+            look.faults[name] = state, for_command(str(error))
     return look
 
 
@@ -140,7 +143,7 @@ def _between(store: diskstream.Store, before: _Look, now: _Look) -> Pulse:
         _stream(name, (before.streams.get(name), now.streams[name]), by_stream.get(name, []), seconds)
         for name in sorted(now.streams)
     ]
-    streams += [StreamPulse(name, state="damaged", fault=fault) for name, fault in sorted(now.faults.items())]
+    streams += [StreamPulse(name, state=state, fault=fault) for name, (state, fault) in sorted(now.faults.items())]
     consumers = _slowest(store, groups)
     return Pulse(str(store.path), time.time_ns() // 1_000_000, round(seconds, 6), streams, groups, consumers)
 

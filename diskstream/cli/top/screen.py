@@ -33,7 +33,7 @@ _GO_FIRST: Final = ("segs", "groups", "unflushed", "frames", "bytes/s", "out/s")
 _LEAST_NAME: Final = 12
 _APART: Final = 2
 
-_STYLES: Final = {"damaged": "bold red", "poisoned": "bold red"}
+_STYLES: Final = {"damaged": "bold red", "poisoned": "bold red", "unreadable": "bold red"}
 
 
 def screen(pulse: Pulse, *, sort: str, rows: int) -> RenderableType:
