@@ -170,7 +170,12 @@ class Keeper:
 
     def _attend(self, log: StreamLog) -> None:
         closing.check_removed(log)
-        roll.put_back(log)
+        try:
+            roll.put_back(log)
+        finally:  # where there is no room for that, what makes room goes on
+            self._keep_up(log)
+
+    def _keep_up(self, log: StreamLog) -> None:
         log.reserve_ahead()
         try:
             seal.reap(log, wait=False)  # another process may compact for hours

@@ -342,12 +342,18 @@ def test_where_there_is_no_room_for_the_next_segment_it_is_begun_once_there_is(
             raise failure(path, "write", errno.ENOSPC)
 
     with diskstream.open(tmp_path / "store", files=Watched(step)) as store:
-        store.stream("a").add({"n": 1})
+        stream = store.stream("a")
+        for number in range(3):
+            stream.add({"n": number})
+            stream.seal()
+        stream.add({"n": 3})
         removed_log(store.path)
         is_full = True
+        assert stream.trim(maxlen=2) == 2
         keeps_house(store)
-        store.stream("a").add({"n": 2})
+        assert not (store.path / "streams" / "a" / "00000001.seg").exists()  # what makes room is done all the same
+        stream.add({"n": 4})
         is_full = False
         keeps_house(store)
     with diskstream.open(tmp_path / "store") as again:
-        assert [entry["n"] for entry in again.stream("a")] == [b"1", b"2"]
+        assert [entry["n"] for entry in again.stream("a")] == [b"2", b"3", b"4"]
