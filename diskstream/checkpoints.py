@@ -7,6 +7,7 @@
 """
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -20,7 +21,7 @@ from diskstream.checked_json import with_check
 from diskstream.engine.files import open_regular, reading, wrapped
 from diskstream.engine.locks import lock_now
 from diskstream.engine.looks import children, is_folder
-from diskstream.errors import ChangedError, ReadOnlyError
+from diskstream.errors import ChangedError, ReadOnlyError, StorageError
 from diskstream.store import Store
 from diskstream.store_files import store_uuid
 
@@ -75,13 +76,17 @@ class Checkpoints:
         """
         files = self._store._files  # checkpoints are part of their store
         path = self.path(stream)
-        self._make_folder()
         temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
         try:
+            self._make_folder()
             with files.create(temporary) as new:
                 new.write(json.dumps(with_check(facts), indent=2).encode() + b"\n")
                 new.sync()
             files.rename(temporary, path)
+        except FileNotFoundError as error:
+            gone = StorageError(str(path), "write", errno.ENOENT, "its folder is gone")
+            gone.hint = "the store was removed or moved by hand while it was open: run this again where it is now"
+            raise gone from error
         except BaseException:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)

@@ -1,12 +1,12 @@
-"""The part of a copy that lies in object storage: that it is there still."""
+"""The sealed parts of a copy, on disk and in object storage: that they are there still."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Container
 
-from diskstream.cold_segments import segments_of
-from diskstream.errors import RemoteError, quoted
+from diskstream.cold_segments import HERE, MISSING, ROWS, STUB, Kept, segments_of
+from diskstream.errors import ChangedError, RemoteError, quoted
 from diskstream.ids import EntryID
 from diskstream.objects import Place
 from diskstream.plurals import number_of
@@ -18,7 +18,7 @@ _SURE_S = 30.0  # an object is asked for again: each round may trim a little of 
 
 
 def check_cold_parts(copy: Stream, first: EntryID, last: EntryID, known: Container[str] = ()) -> list[str]:
-    """Makes sure that object storage has what of a range of a copy lies there, as far as it says without being read.
+    """Makes sure that disk and object storage have what of a range of a copy is sealed; nothing is read.
 
     A cache that has it all would say so of a storage that has lost it: then the source has the only other copy.
 
@@ -31,13 +31,22 @@ def check_cold_parts(copy: Stream, first: EntryID, last: EntryID, known: Contain
         The paths of those that were.
 
     Raises:
+        ChangedError: a sealed file was removed from the disk: who has it open reads it still.
         RemoteError: a storage does not answer, or an object is gone, or not as long as it was.
     """
+    segments = _overlapping(copy, first, last)
+    gone = _missing(segments)
+    if gone and (gone := gone & _missing(_overlapping(copy, first, last))):  # else it was sealed, or merged, just then
+        raise ChangedError(
+            f"the copy of {quoted(copy.name)}",
+            f"its {min(gone)}, is gone or cannot be read, and the source has some of it still: nothing was trimmed",
+            "bring its file back, as from a backup; diskstream verify says what else is missing",
+        )
     places: dict[str, Place] = {}
     asked: list[str] = []
-    for segment in segments_of(copy) if copy.exists() else ():
+    for segment in segments:
         stub = segment.stub
-        if stub is None or segment.where != "cold" or segment.last < first or segment.first > last:
+        if stub is None or segment.where != STUB:
             continue
         if stub.path in known:
             continue
@@ -55,6 +64,20 @@ def check_cold_parts(copy: Stream, first: EntryID, last: EntryID, known: Contain
             "bring the object back; diskstream verify --cold says what else is missing",
         )
     return asked
+
+
+def _overlapping(copy: Stream, first: EntryID, last: EntryID) -> list[Kept]:
+    segments = segments_of(copy) if copy.exists() else []
+    return [each for each in segments if each.first <= last and each.last >= first]
+
+
+def _missing(segments: list[Kept]) -> set[str]:
+    """Those that have entries, and neither a file nor a stub."""
+    return {
+        f"segment {each.number}, entries {each.first} to {each.last}"
+        for each in segments
+        if each.live and not each.size_bytes and each.where in (HERE, MISSING, ROWS)
+    }
 
 
 class ColdParts:

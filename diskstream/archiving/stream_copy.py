@@ -363,7 +363,7 @@ class StreamCopy:
                 least_added=None if mark.drained_added is None else max(0, mark.drained_added),
                 unacknowledged=self._options.trim_unacknowledged,
                 held_back=self.report.held_back,
-                check=self._cold.check,
+                check=self._may_go,
                 on_step=self._went,
                 on_unanswered=self._was_unanswered,
             )
@@ -387,6 +387,12 @@ class StreamCopy:
             self.report.note(
                 f"its entry {MAX_ID} is not trimmed: a trim names the first ID that stays; XDEL takes it away"
             )
+
+    def _may_go(self, first: EntryID, last: EntryID) -> None:
+        """Before each step: all of them may take minutes, and the copy be removed meanwhile, with `rm` too."""
+        self._flush(last)
+        self._check_copy()
+        self._cold.check(first, last)
 
     def _was_unanswered(self, first: EntryID, last: EntryID) -> None:
         self._unanswered = first, last
@@ -487,9 +493,6 @@ class StreamCopy:
         mark, report = self._mark, self.report
         if mark is None:
             return
-        report.verified_to, report.verified_entries, report.digest = (
-            mark.verified_to,
-            mark.verified.entries,
-            str(mark.verified),
-        )
+        report.verified_to, report.verified_entries = mark.verified_to, mark.verified.entries
+        report.digest = str(mark.verified)
         report.trimmed_to = mark.trimmed_to if mark.trimmed_to > MIN_ID else None

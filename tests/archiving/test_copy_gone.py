@@ -1,5 +1,6 @@
 """A copy that is removed or replaced while it is archived to: the stream is given up, and nothing more is trimmed."""
 
+import shutil
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 import diskstream
-from diskstream.archiving import ArchiveOptions, Archiver, Server, stream_copy
+from diskstream.archiving import ArchiveOptions, Archiver, Server, stream_copy, trimming
 from diskstream.archiving.reports import ArchiveReport
 from diskstream.archiving.stream_copy import StreamCopy
 from diskstream.stream import Stream
@@ -127,6 +128,71 @@ def test_nor_before_a_window_is_read_back(
     said = finding(world, "--trim")
     assert "it was deleted or replaced" in said or "the copy lacks its entry" in said
     assert world.client.xlen("s") == 30
+
+
+def by_hand(world: World) -> None:
+    shutil.rmtree(world.directory / "streams" / "s")
+
+
+@pytest.mark.parametrize("change", [by_hand, remove, replace, rename])
+def test_nor_between_two_steps_of_a_trim(
+    world: World, change: Callable[[World], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Removed with `rm` it was read still, and all that had been verified went from the source."""
+    monkeypatch.setattr(trimming, "STEP_ENTRIES", 10)
+    world.fill("s", 60)
+    real, left = StreamCopy._went, list[int]()
+
+    def went(self: StreamCopy, *words: Any) -> None:
+        real(self, *words)
+        if not left:
+            left.append(world.client.xlen("s"))
+            change(world)
+
+    monkeypatch.setattr(StreamCopy, "_went", went)
+    said = finding(world, "--trim")
+    assert "it was deleted or replaced" in said or "its files were removed while it was open" in said
+    assert world.client.xlen("s") == left[0] == 50
+
+
+def test_nor_is_what_a_sealed_file_held_that_is_removed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who has it open reads it still: all of it went from the source, and was nowhere then."""
+    monkeypatch.setattr(trimming, "STEP_ENTRIES", 10)
+    world.fill("s", 60)
+    world.archive()
+    world.run("seal", "s", "--dir", str(world.directory))
+    real = StreamCopy._went
+
+    def went(self: StreamCopy, *words: Any) -> None:
+        real(self, *words)
+        for file in world.directory.glob("streams/s/*.seg"):
+            file.unlink()
+
+    monkeypatch.setattr(StreamCopy, "_went", went)
+    said = finding(world, "--trim")
+    assert "its segment 1, entries 1-1 to 60-1, is gone" in said
+    assert "bring its file back" in said
+    assert world.client.xlen("s") == 50
+
+
+def test_a_store_that_is_moved_by_hand_is_told_with_what_to_do(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was an error of the system, without a word of what could not be done."""
+    made, moved = world.fill("s", 60), world.directory.with_name("moved")
+    real = StreamCopy._read_back
+
+    def read_back(self: StreamCopy, *words: Any) -> None:
+        world.directory.rename(moved)
+        real(self, *words)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StreamCopy, "_read_back", read_back)
+        said = finding(world, "--trim")
+    assert "could not write" in said
+    assert "its folder is gone" in said
+    assert "run this again where it is now" in said
+    again = World(world.url, world.client, moved)
+    again.archive("--trim")
+    assert (again.copy("s"), again.source("s")) == (made, {})
 
 
 def test_nor_behind_the_last_window(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
