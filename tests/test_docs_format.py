@@ -129,7 +129,8 @@ def rust(path: str) -> str:
         ("core/src/idempotence.rs", f"DEFAULT_DURATION_S: u64 = {layouts.WINDOW_S};"),
         ("core/src/idempotence.rs", f"DEFAULT_MESSAGES: u64 = {layouts.WINDOW_MESSAGES};"),
         ("core/src/commits.rs", f"MAX_WRITERS: usize = {layouts.MAX_WRITERS};"),
-        ("core/src/audit.rs", f"MAX_BLOCK_RAW_BYTES: usize = 1 << {layouts.MAX_AUDIT_BLOCK_BYTES.bit_length() - 1};"),
+        ("core/src/audit.rs", f"MAX_BLOCK_RAW_BYTES: usize = 1 << {layouts.MAX_AUDIT_NAMES_BYTES.bit_length() - 1};"),
+        ("core/src/audit.rs", f"MAX_FRAMES_RAW_BYTES: usize = {layouts.MAX_AUDIT_FRAMES_BYTES >> 20} << 20;"),
         ("core/src/pending.rs", f"CHUNK_ROWS: usize = {layouts.CHUNK_ROWS};"),
     ],
 )
@@ -169,7 +170,10 @@ def test_the_control_page_has_every_word_that_the_native_core_uses() -> None:
             "audit.md",
             f"the first block at {layouts.AUDIT_HEADER.size}, the footer as the last {layouts.AUDIT_FOOTER.size}",
         ),
-        ("audit.md", f"at most {layouts.MAX_AUDIT_BLOCK_BYTES}"),
+        (
+            "audit.md",
+            f"at most {layouts.MAX_AUDIT_FRAMES_BYTES} of frames, {layouts.MAX_AUDIT_NAMES_BYTES} of the names",
+        ),
         ("cold.md", f"`{layouts.STUB_MAGIC.decode()}`"),
         ("cold.md", f"the URL at {layouts.STUB.size}"),
         ("cold.md", f"at most {MAX_URL_BYTES} bytes each"),

@@ -63,7 +63,11 @@ class Audit:
         salt, found, items, raw_length, body_length, codec, _, least, greatest, body_crc, _ = values
         head = Cursor(self.path, data, offset)
         head.same((self.salt, number), (salt, found))
-        if not body_length <= raw_length <= layouts.MAX_AUDIT_BLOCK_BYTES:
+        if (
+            not body_length
+            <= raw_length
+            <= (layouts.MAX_AUDIT_FRAMES_BYTES if items else layouts.MAX_AUDIT_NAMES_BYTES)
+        ):
             raise head.fault("sizes within the limits", (raw_length, body_length))
         head.take(AUDIT_BLOCK_HEAD.size)
         body = head.take(body_length)

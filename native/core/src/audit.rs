@@ -40,8 +40,10 @@ const HEADER_MAGIC: &[u8; 8] = b"DSKAUD01";
 const FOOTER_MAGIC: &[u8; 8] = b"DSKAEND1";
 /// A block is closed when its raw bytes reach this: what a look into a span of time unpacks at least.
 const BLOCK_RAW_BYTES: usize = 256 << 10;
-/// One frame of 64 MiB behind a block that is nearly full, or all names of a stream, fit well below it.
+/// All names of a stream fit well below it.
 pub const MAX_BLOCK_RAW_BYTES: usize = 1 << 30;
+/// Of a block of frames: one frame of 64 MiB behind a block that is nearly full. Records take many times that in memory.
+pub const MAX_FRAMES_RAW_BYTES: usize = 65 << 20;
 
 /// Which segment of which stream an audit file belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,7 +174,8 @@ impl BlockHead {
                 found: codec.into(),
             });
         }
-        if raw_length > MAX_BLOCK_RAW_BYTES || body_length > raw_length || items as usize > raw_length {
+        let most = if items == 0 { MAX_BLOCK_RAW_BYTES } else { MAX_FRAMES_RAW_BYTES };
+        if raw_length > most || body_length > raw_length || items as usize > raw_length {
             let found = format!(
                 "{}, {raw_length} and {}",
                 number_of(items.into(), "item"),
@@ -411,5 +414,19 @@ mod tests {
             bad[bit / 8] ^= 1 << (bit % 8);
             assert!(read(&bad).is_err(), "bit {bit}");
         }
+    }
+
+    #[test]
+    fn a_block_of_frames_is_no_larger_than_one_large_frame_makes_it() {
+        let parsed = |items: u32, raw_bytes: usize| {
+            let mut out = Vec::new();
+            [9, 0, items, raw_bytes as u32, 5].into_iter().for_each(|word| put_u32(&mut out, word));
+            out.extend_from_slice(&[CODEC_ZSTD, 0, 0, 0]);
+            out.resize(BLOCK_HEAD_BYTES - 4, 0);
+            put_crc(&mut out, 0);
+            BlockHead::parse(&out, 9, 0).is_ok()
+        };
+        assert!(parsed(1, MAX_FRAMES_RAW_BYTES) && !parsed(1, MAX_FRAMES_RAW_BYTES + 1));
+        assert!(parsed(0, MAX_BLOCK_RAW_BYTES) && !parsed(0, MAX_BLOCK_RAW_BYTES + 1));
     }
 }

@@ -56,6 +56,14 @@ pub fn make_room(out: &mut Vec<u8>, more_bytes: usize, what: &'static str) -> Re
     out.try_reserve(more_bytes).map_err(|_| Error::NoMemory { what, bytes })
 }
 
+/// Adds to a list that may become long: likewise.
+pub fn push<T>(out: &mut Vec<T>, item: T, what: &'static str) -> Result<()> {
+    let bytes = (size_of::<T>() * (out.len() + 1)) as u64;
+    out.try_reserve(1).map_err(|_| Error::NoMemory { what, bytes })?;
+    out.push(item);
+    Ok(())
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

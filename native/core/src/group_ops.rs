@@ -22,7 +22,7 @@
 //! nobody.
 
 use crate::commits::Part;
-use crate::error::{Error, Result};
+use crate::error::{push, Error, Result};
 use crate::id::Id;
 use crate::ops::{self, Place};
 use crate::pending::{encode_rows, put_id_step, read_id_step, read_rows, Pending};
@@ -282,7 +282,7 @@ pub fn read_ops(payload: &[u8]) -> Result<Vec<Op>> {
     let mut reader = Reader::new(payload, "group frame");
     let mut ops = Vec::new();
     while reader.remaining() > 0 {
-        ops.push(Op::read(&mut reader)?);
+        push(&mut ops, Op::read(&mut reader)?, "records of a frame")?;
     }
     Ok(ops)
 }

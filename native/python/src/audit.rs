@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use diskstream_core::audit::{self, AuditBuilder, AuditFooter, AuditKey, BlockHead};
 use diskstream_core::audit_rows::{rows_of, AuditRow, Names, Walk};
-use diskstream_core::error::Error;
+use diskstream_core::error::{push, Error};
 use diskstream_core::group_ops::Op;
 use diskstream_core::plurals::number_of;
 use diskstream_core::tail::Tail;
@@ -41,7 +41,13 @@ type Found = Vec<(u64, u64, AuditRow)>;
 
 fn note(found: &mut Found, span: (u64, u64), lsn: u64, time_ms: u64, ops: &[Op]) -> Result<(), Error> {
     if (span.0..=span.1).contains(&time_ms) {
-        rows_of(ops, |row| found.push((time_ms, lsn, row)))?;
+        let mut kept = Ok(());
+        rows_of(ops, |row| {
+            if kept.is_ok() {
+                kept = push(found, (time_ms, lsn, row), "rows of an audit");
+            }
+        })?;
+        return kept;
     }
     Ok(())
 }
