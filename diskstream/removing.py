@@ -28,6 +28,19 @@ __all__ = ["Removing"]
 _LOT = 32
 
 
+class _Held:
+    """Has a control page from its opening on. Where an interrupt keeps that from being closed, its collection does."""
+
+    page: Page | None = None
+
+    def close(self) -> None:
+        """Gives up the page."""
+        if self.page is not None:
+            self.page.close()
+
+    __del__ = close
+
+
 class Removing(Naming):
     """The part of `Store` that removes many streams."""
 
@@ -82,17 +95,18 @@ class Removing(Naming):
 
         if name in self._logs:
             return self._move(name, hide, flush=False)
+        place, held = replacing.place_of(self._streams, name), _Held()
         try:
-            page = Page.open(self._files, replacing.place_of(self._streams, name) / "ctl")
-        except (DiskstreamError, FileNotFoundError):
-            return None
-        try:
+            try:
+                held.page = Page.open(self._files, place / "ctl")
+            except (DiskstreamError, FileNotFoundError):
+                return None
             # Who comes waits until the page is closed, and finds then that the directory is not there any more.
-            if not page.alone:
+            if not held.page.alone:
                 return None
             return directory.hide_stream(self._streams, name, self._files, flush=False)
         finally:
-            page.close()
+            held.close()
 
     def _end_hidden(self, hidden: Sequence[Path], claims: list[tuple[Path, DirectoryLock]]) -> None:
         """Makes durable that they have no names, and removes their files; `claims` has large ones, left for later.

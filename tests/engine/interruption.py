@@ -120,6 +120,8 @@ WORKS: dict[str, Callable[[Store], object]] = {
     "compact": lambda store: store.stream("x").compact(),
     "new stream": lambda store: store.stream("y").add({"n": "1"}, "1-0"),
     "delete": lambda store: store.delete("x"),
+    "delete with others": lambda store: store._delete_all([b"x", b"none"]),
+    "delete unopened": lambda store: (store._give_up(1), store._give_up(1), store._delete_all([b"x"])),
     "rename": lambda store: store.rename("x", "y"),
     "close": lambda store: store.close(),
 }
