@@ -1,5 +1,6 @@
 """The page for who runs a store: its commands run, its numbers are those of the code, and it has every error."""
 
+import json
 import re
 from pathlib import Path
 
@@ -21,7 +22,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monkey
         store.stream("jobs").add({"n": 1})
         store.stream("jobs").create_group("mailers", "0")
     commands = re.findall(r"^\$ diskstream (.*)$", PAGE, flags=re.MULTILINE)
-    assert len(commands) == 7
+    assert len(commands) == 11
     for command in commands:
         done = CliRunner().invoke(main, command.split())
         assert done.exit_code == 0, (command, done.output)
@@ -52,3 +53,29 @@ def test_a_new_stream_takes_as_much_as_the_page_says(tmp_path: Path) -> None:
 )
 def test_the_numbers_of_the_page_are_those_of_the_code(words: str, number: int) -> None:
     assert words.format(number) in " ".join(PAGE.split())
+
+
+def test_an_entry_that_kills_its_consumers_is_found_and_done_with_as_the_page_says(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "data") as store:
+        jobs = store.stream("jobs")
+        deadly = jobs.add({"n": 1})
+        group = jobs.group("mailers", start="0")
+        for name in ("bob", "eve", "joe"):
+            group.consumer(name).read(claim_ms=0)  # and it dies
+        jobs.add({"n": 2})
+    words = ["--dir", str(tmp_path / "data"), "--json"]
+    (found,) = [json.loads(line) for line in called("group", "pending", "jobs", "mailers", *words).splitlines()]
+    assert (found["id"], found["consumer"], found["deliveries"]) == (str(deadly), "joe", 3)
+    called("group", "claim", "jobs", "mailers", "ann", "--min-idle", "0", *words)
+    called("group", "ack", "jobs", "mailers", str(deadly), "--force", *words)
+    with diskstream.open(tmp_path / "data") as store:
+        ann = store.stream("jobs").group("mailers").consumer("ann")
+        assert ann.read("0") == []
+        assert [job["n"] for job in ann.read()] == [b"2"]
+        assert len(store.stream("jobs")) == 2
+
+
+def called(*words: str) -> str:
+    done = CliRunner().invoke(main, list(words))
+    assert done.exit_code == 0, done.output
+    return done.stdout
