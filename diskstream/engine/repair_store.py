@@ -188,9 +188,10 @@ def _description(itself: Repair, path: Path, files: Files, wishes: Wishes, *, dr
     identity, where = _identity(path, description, wishes)
     itself.actions.append(f"store.json {why}: made anew with {where}")
     if where == _NEW:
+        again = "repair" if dry_run else "remove the new store.json, and repair"
         itself.notes.append(
-            "an archive or a job that knows the old one refuses this store. "
-            "Where you know the old one (a manifest of an archive has it as 'store'), repair with --uuid"
+            "backups, an archive or a job that know the old one refuse this store. Where you know the old one "
+            f"(`diskstream backup ls --json` and a manifest of an archive have it as 'store'), {again} with --uuid"
         )
     if dry_run:
         return

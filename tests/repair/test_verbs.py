@@ -227,6 +227,25 @@ def test_the_programs_in_tools_are_the_verbs(run: Run, folder: Path, tool: str) 
     assert "nothing to repair" in done.stdout or "0 faults" in done.stdout
 
 
+def test_a_store_that_was_made_anew_with_another_uuid_gets_back_that_of_its_backups(run: Run, tmp_path: Path) -> None:
+    """Its next backup was refused as another store's, and nothing said that the backups know the uuid."""
+    backups = str(tmp_path / "backups")
+    run("backup", "create", backups)
+    description = tmp_path / "store" / "store.json"
+    description.unlink()
+    planned = " ".join(run("repair", "--dry-run", code=1).stdout.split())
+    assert (
+        "`diskstream backup ls --json` and a manifest of an archive have it as 'store'), repair with --uuid" in planned
+    )
+    done = " ".join(run("repair", "--force").stdout.split())
+    assert "remove the new store.json, and repair with --uuid" in done
+    assert "holds the backups of another store" in run("backup", "create", backups, code=1).stderr.replace("\n", " ")
+    (known,) = [json.loads(line)["store"] for line in run("backup", "ls", backups, "--json").stdout.splitlines()]
+    description.unlink()
+    run("repair", "--force", "--uuid", known)
+    run("backup", "create", backups)
+
+
 # --- inspect ----------------------------------------------------------------------------------------------------------
 
 
