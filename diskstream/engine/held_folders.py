@@ -45,7 +45,7 @@ def opened_alone(folder: Path) -> int:
     """
     fd = opened(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     status = os.fstat(fd)
-    if status.st_uid == os.getuid() and not stat.S_IMODE(status.st_mode) & 0o022:
+    if status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o022:
         return fd
     os.close(fd)
     raise PermissionError(str(folder))
