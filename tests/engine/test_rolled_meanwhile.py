@@ -1,5 +1,6 @@
 """Another thread of the process may follow a roll at any moment: whoever looks at segment after segment misses none."""
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 import diskstream
+from diskstream import CorruptionError
 from diskstream.engine import limits, positions, reader, splits
 from diskstream.engine.log import StreamLog
 from diskstream.engine.segment import SegmentGone
@@ -131,3 +133,22 @@ def test_what_a_rule_would_remove_ends_where_it_should(stream: diskstream.Stream
 def test_what_segments_hold_is_counted_once(stream: diskstream.Stream) -> None:
     found = looked(stream, lambda log: sum(view.entries for view in positions.all_listed(log)))
     assert found in (ENTRIES, ENTRIES + 1)
+
+
+def test_damage_before_the_roll_is_told_of_the_segment_it_is_in(tmp_path: Path) -> None:
+    """The next segment was named, which is sound: who brings back a file from a backup took the wrong one."""
+    with contextlib.ExitStack() as kept:
+        stream = kept.enter_context(diskstream.open(tmp_path, seal="manual")).stream("x")
+        stream.add({"n": 0}, "1-0")
+        other = kept.enter_context(diskstream.open(tmp_path, seal="manual"))
+        assert len(other.stream("x")) == 1
+        stream.add({"n": "to be damaged"}, "2-0")
+        (active,) = (tmp_path / "streams" / "x").glob("*.log")
+        with active.open("r+b") as file:
+            file.seek(active.read_bytes().index(b"to be damaged"))
+            file.write(b"TO BE")
+        rolled(stream)
+        with pytest.raises(CorruptionError, match=r"00000001\.log: frame payload"):
+            len(other.stream("x"))
+        with pytest.raises(CorruptionError, match=r"00000001\.log: frame payload"):
+            other.close()

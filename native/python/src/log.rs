@@ -338,11 +338,12 @@ impl Log {
     fn advance(&self, py: Python<'_>, file: &Bound<'_, PyAny>) -> PyResult<Option<RowSegment>> {
         let (native, target) = target_of(file)?;
         let inner = Arc::clone(&native.get().inner);
-        let path = inner.path.clone();
+        let (path, old_path) = (inner.path.clone(), self.path());
         if self.always {
             inner.only_pwrite();
         }
         let map = inner.refresh().map_err(|error| self.error_at(py, &path, error))?;
+        let mut in_old = false;
         let left = py
             .detach(|| -> Result<Option<RowSegment>, Failure> {
                 let mut next = Tail::begin(map.bytes())?;
@@ -356,12 +357,14 @@ impl Log {
                     );
                 }
                 if adjacent {
+                    in_old = true;
                     active.map = active.file.refresh()?;
                     let old_map = Arc::clone(&active.map);
                     while active.tail.lsn + 1 < next.lsn {
                         let end = active.tail.end + 1;
                         active.tail.follow(old_map.bytes(), end)?;
                     }
+                    in_old = false;
                 }
                 next.state.version = active.tail.state.version + 1;
                 next.state.groups.windows.duplicates = active.tail.state.groups.windows.duplicates;
@@ -381,7 +384,7 @@ impl Log {
                 self.note_version(&active);
                 Ok(adjacent.then(|| RowSegment::of(old, old_map, self.text)))
             })
-            .map_err(|error| self.error_at(py, &path, error))?;
+            .map_err(|error| self.error_at(py, if in_old { &old_path } else { &path }, error))?;
         *self.path.write().unwrap_or_else(PoisonError::into_inner) = path;
         Ok(left)
     }
