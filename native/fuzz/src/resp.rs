@@ -66,16 +66,19 @@ pub fn requests(data: &[u8]) {
 
 /// Commands as runs of one kind: those of a run say the same when they are read once more, and in parts.
 fn in_command_runs(commands: &[Words]) {
-    let gathered = |commands: &[Words]| {
+    let gathered_by = |commands: &[Words], short_way: bool| {
         let (mut runs, mut found, mut taken) = (CommandRuns::default(), Vec::new(), 0);
         for command in commands {
             let words: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
-            taken += usize::from(runs.take(&words, |run| found.push(run)));
+            let went_on = short_way && runs.goes_on(&words);
+            taken += usize::from(went_on || runs.take(&words, |run| found.push(run)));
         }
         found.extend(runs.finish());
         assert_eq!(taken, found.iter().map(CommandRun::len).sum());
         found
     };
+    let gathered = |commands: &[Words]| gathered_by(commands, false);
+    assert_eq!(gathered(commands), gathered_by(commands, true));
     for run in gathered(commands) {
         let mut words = Vec::new();
         run.commands(|command| words.push(owned(command)));
