@@ -473,7 +473,7 @@ class Loop:
         if not timeout:
             return
         for connection in list(self.connections.values()):
-            if connection.waiter is not None or connection.paused or connection.replies or connection.only is not None:
+            if connection.waiter is not None or connection.paused or connection.replies:
                 continue
             if now - connection.caller.last_used > timeout:
                 self._counts.idle += 1
