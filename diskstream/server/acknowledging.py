@@ -34,8 +34,7 @@ class AckBatch(Kindred[CommandRun]):
             replies = stream.group(runs[0].group, create=False).ack_runs(runs)
         except (Failure, DiskstreamError, OSError, MemoryError):
             # Nothing was done: each meets its own error.
-            given = zip(connections, runs, strict=True)
-            return connections, [apart(connection, run, self._one_by_one) for connection, run in given], False
+            return apart(connections, runs, self._one_by_one)
         calls = self._keyspace.statistics.of("xack")
         calls.calls += sum(map(len, runs))
         calls.nanoseconds += perf_counter_ns() - began

@@ -50,8 +50,7 @@ class AddBatch(Kindred[AddRun]):
             replies = [stream.add_run(runs[0])] if len(runs) == 1 else stream.add_runs(runs)
         except (Failure, DiskstreamError, OSError, MemoryError):
             # Nothing was added, or the stream takes no more: each meets its own error.
-            given = zip(connections, runs, strict=True)
-            return connections, [apart(connection, run, self._one_by_one) for connection, run in given], False
+            return apart(connections, runs, self._one_by_one)
         if replies is None:
             return None
         calls = self._keyspace.statistics.of("xadd")

@@ -1,6 +1,6 @@
 """Runs of commands for one place that stand behind each other in a turn, of one client or several."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from diskstream.commands.replies import Raw, Reply
@@ -62,7 +62,11 @@ class Kindred(Generic[R]):
         return given
 
 
-def apart(connection: Connection, run: AddRun | CommandRun, one_by_one: OneByOne) -> Reply:
-    """The replies to a run whose commands are each run by itself, as one."""
-    replies = [one_by_one(connection, words) for words in run.commands()]
-    return replies[0] if len(replies) == 1 else Raw(encode(replies, resp3=connection.protocol > 2))  # noqa: PLR2004  # RESP3
+def apart(connections: list[Connection], runs: Sequence[AddRun | CommandRun], one_by_one: OneByOne) -> Answers:
+    """The replies to runs whose commands are each run by itself: those of a run as one."""
+    answers: list[Reply] = []
+    for connection, run in zip(connections, runs, strict=True):
+        replies = [one_by_one(connection, words) for words in run.commands()]
+        resp3 = connection.protocol > 2  # noqa: PLR2004  # RESP3
+        answers.append(replies[0] if len(replies) == 1 else Raw(encode(replies, resp3=resp3)))
+    return connections, answers, False

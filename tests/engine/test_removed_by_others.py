@@ -357,3 +357,17 @@ def test_where_there_is_no_room_for_the_next_segment_it_is_begun_once_there_is(
         keeps_house(store)
     with diskstream.open(tmp_path / "store") as again:
         assert [entry["n"] for entry in again.stream("a")] == [b"2", b"3", b"4"]
+
+
+def test_one_that_was_put_back_is_not_taken_for_the_newest_where_the_next_goes_too(
+    tmp_path: Path, no_keepers: None
+) -> None:
+    """What came behind it would be missing without a word."""
+    with diskstream.open(tmp_path / "store", seal="manual") as store:
+        store.stream("a").add({"n": 1})
+        removed_log(store.path)
+        keeps_house(store)
+        store.stream("a").add({"n": 2})
+    removed_log(tmp_path / "store")
+    with diskstream.open(tmp_path / "store") as again, pytest.raises(CorruptionError, match=r"00000002\.log"):
+        list(again.stream("a").range())

@@ -112,7 +112,11 @@ def test_what_a_manifest_cannot_say_is_damage(backup: Path, line: str) -> None:
     """Each was a Python error out of `backup ls`, `verify`, `create`, `prune` or `restore`."""
     whole = (backup / NAME).read_bytes()
     impossible: list[Any] = [None, True, -1, 1.5, "\ud800", [[]], [7]]
-    for member, given in product(MEMBERS[line], impossible):
+    wrong = [
+        *product(MEMBERS[line], impossible),
+        *([("sha256", "0" * 63), ("sha256", "g" * 64)] if line == "file" else []),
+    ]
+    for member, given in wrong:
 
         def forged(found: dict[str, Any], member: str = member, given: Any = given) -> None:
             facts = found.get(line) if line else found if "format" in found else None
