@@ -105,9 +105,9 @@ class Store:
             sharing = self._sharing[stream.name] = Sharing(stream)
         return Stream(stream, sharing, self._readers)
 
-    async def streams(self, pattern: str | bytes | None = None) -> list[bytes]:
+    async def streams(self, pattern: str | bytes | None = None, *, unfinished: bool = False) -> list[bytes]:
         """The names of all streams: see `diskstream.Store.streams`."""
-        return await asyncio.to_thread(self.sync_store.streams, pattern)
+        return await asyncio.to_thread(lambda: self.sync_store.streams(pattern, unfinished=unfinished))
 
     async def exists(self, name: str | bytes) -> bool:
         """Whether there is a stream of that name."""

@@ -18,6 +18,7 @@ from typing import TypeVar
 from diskstream import idempotence
 from diskstream._native import Entry, EntryID
 from diskstream.engine.log import StreamLog
+from diskstream.engine.names import UNFINISHED, is_unfinished
 from diskstream.engine.view_rows import BY_ID
 from diskstream.errors import GroupExistsError, NoSuchStreamError
 from diskstream.ids import MAX_ID, MIN_ID
@@ -25,7 +26,7 @@ from diskstream.membership import locked, looked, make_consumer, make_group, now
 from diskstream.stream import Stream
 
 __all__ = [
-    "TEMPORARY",
+    "UNFINISHED",
     "ConsumerState",
     "GroupState",
     "PendingState",
@@ -41,8 +42,6 @@ __all__ = [
     "temporary_name",
 ]
 
-# What a stream that is not whole yet is called, so that one that a crash left behind is not taken for somebody's.
-TEMPORARY = b"\0diskstream-unfinished\0"
 _DIGITS = 16
 
 _AT_ONCE = 4096  # entries, or pending entries, of one frame
@@ -101,17 +100,12 @@ class StreamState:
 
 def temporary_name() -> bytes:
     """A name for a stream that is being made."""
-    return TEMPORARY + secrets.token_hex(_DIGITS // 2).encode()
-
-
-def is_unfinished(name: bytes) -> bool:
-    """Whether a stream of this name is not whole yet, or never will be: who lists streams for people passes over it."""
-    return name.startswith(TEMPORARY)
+    return UNFINISHED + secrets.token_hex(_DIGITS // 2).encode()
 
 
 def is_of_a_copy(name: bytes) -> bool:
     """Whether `temporary_name` gave it: other names of unfinished streams are those of work that is gone on with."""
-    digits = name.removeprefix(TEMPORARY)
+    digits = name.removeprefix(UNFINISHED)
     return digits != name and len(digits) == _DIGITS and digits.isalnum()
 
 

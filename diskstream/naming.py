@@ -1,11 +1,13 @@
-"""Streams made, removed and renamed: so that every process notices, and that a death on the way loses none."""
+"""Streams listed, made, removed and renamed: so that every process notices, and that a death on the way loses none."""
 
 import contextlib
 import errno
+import fnmatch
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import filterfalse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +35,7 @@ __all__ = ["Naming", "forget_groups"]
 
 
 class Naming:
-    """The part of `Store` that changes which streams there are."""
+    """The part of `Store` that says and changes which streams there are."""
 
     path: Path
     read_only: bool
@@ -50,6 +52,25 @@ class Naming:
         def _check_open(self) -> None: ...
         def _forget(self, name: bytes, log: StreamLog) -> None: ...
         def _log(self, name: bytes, *, create: bool) -> StreamLog | None: ...
+
+    def streams(self, pattern: str | bytes | None = None, *, unfinished: bool = False) -> list[bytes]:
+        """The names of all streams, in byte order; of those that match a glob pattern, where one is given.
+
+        Args:
+            pattern: as of `fnmatch`, upper and lower case apart.
+            unfinished: also what a copy or a restore is making under a name of its own, or left when it was killed.
+
+        Raises:
+            ArgumentError: the pattern can be the name of no stream.
+        """
+        self._check_open()
+        found = directory.list_streams(self._streams)
+        if not unfinished:
+            found = list(filterfalse(names.is_unfinished, found))
+        if pattern is None:
+            return found
+        wanted = names.as_name(pattern) if pattern else b""
+        return [name for name in found if fnmatch.fnmatchcase(name, wanted)]
 
     def delete(self, name: str | bytes) -> bool:
         """Removes a stream with all that belongs to it. Returns whether there was one."""

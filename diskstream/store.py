@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import difflib
 import errno
-import fnmatch
 import os
 import sys
 import threading
@@ -259,19 +258,6 @@ class Store(Removing, Upkeep):
         """The stream of that name. Nothing is made before something is added."""
         self._check_open()
         return Stream(self, names.as_name(name))
-
-    def streams(self, pattern: str | bytes | None = None) -> list[bytes]:
-        """The names of all streams, in byte order; of those that match a glob pattern, where one is given.
-
-        Raises:
-            ArgumentError: the pattern can be the name of no stream.
-        """
-        self._check_open()
-        found = directory.list_streams(self._streams)
-        if pattern is None:
-            return found
-        wanted = names.as_name(pattern) if pattern else b""
-        return [name for name in found if fnmatch.fnmatchcase(name, wanted)]
 
     def __iter__(self) -> Iterator[Stream]:
         return (self.stream(name) for name in self.streams())

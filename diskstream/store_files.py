@@ -114,7 +114,7 @@ def names_at_once(store: Store) -> list[bytes]:
         StorageError: the disk said no.
     """
     with store._mutex, store._lock_names():  # in the order in which the store takes the two
-        return store.streams()
+        return store.streams(unfinished=True)
 
 
 def pin(
@@ -177,7 +177,7 @@ def verify_files(store: Store, only: Mapping[bytes, Collection[str]]) -> VerifyR
         only: for each stream, names of files.
     """
     report = VerifyReport()
-    for name in store.streams():
+    for name in store.streams(unfinished=True):  # as backups of earlier versions have
         try:
             log = store._log(name, create=False)
             if log is not None:

@@ -227,7 +227,7 @@ def test_a_stream_that_is_removed_as_all_are_listed_is_passed_over(store: Path) 
             return False
 
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("diskstream.cli.ls.is_unfinished", removed)
+            patched.setattr("diskstream.engine.names.is_unfinished", removed)
             done = run(store, "ls", "--json")
     assert (done.exit_code, told(done)) == (1, list(SPOILT))
     assert [each["stream"] for each in of_the_others(done)] == ["z"]

@@ -30,7 +30,6 @@ from diskstream.backups.parts import copy_jobs, is_of_jobs, stores_in
 from diskstream.backups.repository import BackupError, Repository
 from diskstream.backups.sharing import Donors, Journal, Looks, release_pins
 from diskstream.cold_segments import STUB, segments_of
-from diskstream.copying import is_unfinished
 from diskstream.errors import DiskFullError, DiskstreamError, NotAStoreError, StorageError
 from diskstream.pace import Pace, check_pace
 from diskstream.store_files import (
@@ -226,8 +225,7 @@ class _Making:
 
     def _wanted(self, names: Iterable[bytes]) -> list[bytes]:
         everything = not self._settings.patterns
-        finished = [name for name in names if not is_unfinished(name)]
-        return [name for name in finished if everything or self._matches(name)]
+        return [name for name in names if everything or self._matches(name)]
 
     def _let_go(self) -> None:
         for lease in self._leases.values():

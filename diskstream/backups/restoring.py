@@ -18,7 +18,7 @@ from diskstream.backups.repository import Backup, BackupError, holds_backups
 from diskstream.backups.rewinding import RECORDS, Rewound, copy_until, rewind_files, rewind_records
 from diskstream.backups.taking_names import take_names
 from diskstream.backups.unchanged import WAY_OUT, must_be_unchanged
-from diskstream.copying import TEMPORARY, add_entries, check_whole, is_unfinished
+from diskstream.copying import UNFINISHED, add_entries, check_whole, is_unfinished
 from diskstream.errors import (
     ArgumentError,
     CorruptionError,
@@ -35,7 +35,7 @@ from diskstream.system_calls import all_below, followed, is_folder, is_there, wr
 
 __all__ = ["Planned", "Restored", "Wanted", "plan", "restore"]
 
-_UNFINISHED = TEMPORARY + b"restore-"
+_UNFINISHED = UNFINISHED + b"restore-"
 
 
 @dataclass(frozen=True)
@@ -463,7 +463,7 @@ def _into_store(backup: Backup, target: Path, streams: Sequence[KeptStream], wan
             stores.open(backup.path, read_only=True, create=False) as earlier,
             _open_quiet(target, seal="background") as store,
         ):
-            for left in [name for name in store.streams() if name.startswith(_UNFINISHED)]:
+            for left in [name for name in store.streams(unfinished=True) if name.startswith(_UNFINISHED)]:
                 store.delete(left)  # of a restore that was killed: this one has the lock
             names = {stream.raw_name: wanted.named(stream.raw_name) for stream in streams}
             others = OtherKeys(target)

@@ -10,14 +10,13 @@ import click
 from click.shell_completion import CompletionItem
 
 import diskstream
-from diskstream.copying import is_unfinished
 
 _MOST_OFFERED = 1000
 
 
 def complete_streams(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Names of streams that begin so."""
-    return _offered(ctx, lambda store: (name for name in store.streams() if not is_unfinished(name)), incomplete)
+    return _offered(ctx, lambda store: store.streams(), incomplete)
 
 
 def complete_groups(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:

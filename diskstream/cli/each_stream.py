@@ -11,9 +11,8 @@ from diskstream.cli.advice import for_command
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import existing_stream, whole
 from diskstream.cli.output import text, write_json
-from diskstream.copying import is_unfinished
 
-__all__ = ["OF_ONE", "EachStream", "finished", "tell_failed"]
+__all__ = ["OF_ONE", "EachStream", "tell_failed"]
 
 # They say nothing of other streams: damage, a file of a later version, one that this user may not read, and segments
 # that somebody else is moving.
@@ -23,11 +22,6 @@ OF_ONE = (
     diskstream.StorageError,
     diskstream.ChangedError,
 )
-
-
-def finished(store: diskstream.Store, pattern: bytes | None = None) -> list[bytes]:
-    """The names of streams, but not of what a restore makes, or left as it was killed: that is none yet."""
-    return [name for name in store.streams(pattern) if not is_unfinished(name)]
 
 
 def tell_failed(name: bytes, error: diskstream.DiskstreamError, *, as_json: bool) -> None:
@@ -61,7 +55,7 @@ class EachStream:
         on_failed: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
         """Looks which they are; `on_failed` gets what a program is told of each that failed, also of a full disk."""
-        self.streams = list(map(store.stream, finished(store))) if name is None else [existing_stream(store, name)]
+        self.streams = list(map(store.stream, store.streams())) if name is None else [existing_stream(store, name)]
         self.failed = 0
         self._are_all = name is None
         self._on_failed = on_failed

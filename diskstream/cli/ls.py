@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import filterfalse
 from pathlib import Path
 
 import click
@@ -14,7 +13,6 @@ from diskstream.cli.completing import complete_streams
 from diskstream.cli.each_stream import OF_ONE, tell_failed
 from diskstream.cli.options import as_bytes, directory_option, existing_store, json_option
 from diskstream.cli.output import print_table, text, write_json
-from diskstream.copying import is_unfinished
 
 
 @click.command("ls")
@@ -29,7 +27,7 @@ def command(ctx: click.Context, *, pattern: bytes | None, directory: Path, as_js
         table.add_column(heading, justify="right")
     damaged = 0
     with existing_store(directory, read_only=True) as store:
-        for name in filterfalse(is_unfinished, store.streams(pattern)):
+        for name in store.streams(pattern):
             try:
                 info = store.stream(name).info()
             except diskstream.NoSuchStreamError:

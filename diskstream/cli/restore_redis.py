@@ -14,7 +14,6 @@ from diskstream.cli.advice import for_command
 from diskstream.cli.archive import stopped_by_signals
 from diskstream.cli.archive_report import archive_progress
 from diskstream.cli.consent import ask
-from diskstream.cli.each_stream import finished
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import existing_store, existing_stream
 from diskstream.cli.output import attributes, text, write_json
@@ -44,7 +43,7 @@ def restore_to_redis(
         raise click.UsageError("another name is for one stream: name it with --stream")
     with existing_store(directory, read_only=True) as store:
         named = [existing_stream(store, name).name for name in dict.fromkeys(names)]
-        wanted = named or finished(store)
+        wanted = named or store.streams()
         server = Server(url)
         try:
             asked: dict[str, Any] = {"key": key, "start": start, "end": end, "replace": replace}

@@ -80,7 +80,7 @@ class RemovingKeys:
             with self._records.changing():
                 if self._is_used(place):
                     store = self._place_store(place)
-                    names = store.streams()
+                    names = store.streams(unfinished=True)
                     for name in names:
                         self._records.touches.note((each, name))
                     store._delete_all(names)  # a part of its store

@@ -72,7 +72,7 @@ class SweepingKeys:
         """
         removed = 0
         for store in list(self._stores.values()):
-            for name in filter(is_of_a_copy, store.streams()):
+            for name in filter(is_of_a_copy, store.streams(unfinished=True)):
                 if store._is_abandoned(name, _ABANDONED_S):  # a part of its store
                     removed += store._delete(name, None, files_may_stay=True)
         return removed

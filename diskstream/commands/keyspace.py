@@ -26,7 +26,7 @@ from diskstream.commands.settings import Settings
 from diskstream.commands.statistics import Statistics
 from diskstream.commands.troubles import Troubles
 from diskstream.commands.versions import LastIdsSet, identity
-from diskstream.copying import TEMPORARY
+from diskstream.copying import UNFINISHED
 from diskstream.errors import ClosedError, DiskFullError, DiskstreamError, StreamExistsError
 from diskstream.store import Store
 from diskstream.stream import Stream
@@ -328,7 +328,7 @@ class Keyspace(MovingKeys, RemovingKeys, SweepingKeys):
             return others, ended, None
         listing = self._listings.get(place)
         if listing is None:
-            listing = self._listings[place] = Listing(self._place_store(place), TEMPORARY)
+            listing = self._listings[place] = Listing(self._place_store(place), UNFINISHED)
         return others, ended, listing
 
     def version(self, database: int, key: bytes) -> object:

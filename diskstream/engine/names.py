@@ -12,6 +12,8 @@ long for that is a prefix, ``~`` and the SHA-256 of the whole name; the file ``n
     NNNNNNNN.audit        frames of groups from the log of a segment that was sealed
     NNNNNNNN.state        a copy of a log's snapshot
     *.tmp                 not finished, never read
+
+A stream that is not whole yet has a name that begins with a zero byte and ``diskstream-unfinished``.
 """
 
 import errno
@@ -26,6 +28,7 @@ from diskstream.errors import ArgumentError, ArgumentTypeError, LimitError
 
 __all__ = [
     "MAX_NAME_BYTES",
+    "UNFINISHED",
     "as_name",
     "audit_number",
     "audit_path",
@@ -34,6 +37,7 @@ __all__ = [
     "decode_plain",
     "encode_name",
     "is_long",
+    "is_unfinished",
     "log_name",
     "log_path",
     "parse_file",
@@ -44,6 +48,8 @@ __all__ = [
 ]
 
 MAX_NAME_BYTES = 4096
+# How the name begins of a stream that is not whole yet, so that what a crash left behind is not taken for somebody's.
+UNFINISHED = b"\0diskstream-unfinished\0"
 _MAX_ENCODED = 200
 _HASH_HEX = 64
 # Two names in hex, as a rename leaves them, and their line ends.
@@ -57,6 +63,11 @@ _AUDIT = re.compile(r"(\d{8,})\.audit")
 _STATE = re.compile(r"(\d{8,})\.state")
 _SPELLED_OUT = re.compile(f"[a-z0-9_-]{{1,{_MAX_ENCODED}}}")
 _ENCODED = re.compile(r"(?:[a-z0-9_-]|%[0-9a-f]{2})+")
+
+
+def is_unfinished(name: bytes) -> bool:
+    """Whether a stream of this name is not whole yet, or never will be."""
+    return name.startswith(UNFINISHED)
 
 
 def as_name(name: str | bytes) -> bytes:

@@ -3,13 +3,11 @@
 import fnmatch
 import os
 from collections.abc import Callable, Iterator, Sequence
-from itertools import filterfalse
 from pathlib import Path
 from typing import Final
 
 import diskstream
 from diskstream import leases
-from diskstream.copying import is_unfinished
 from diskstream.errors import (
     ArgumentError,
     CorruptionError,
@@ -94,8 +92,7 @@ def chosen_streams(store: Store, options: ReadOptions) -> list[bytes]:
             if not store.exists(name):
                 raise NoSuchStreamError(name)
         return list(dict.fromkeys(options.streams))
-    # One that a restore or a copy is making is whole once it has its name; what a killed one left never will be.
-    return list(filterfalse(is_unfinished, store.streams(options.stream_pattern or None)))
+    return store.streams(options.stream_pattern or None)
 
 
 def by_name_or_pattern(streams: tuple[bytes, ...], pattern: str) -> ReadOptions:

@@ -39,9 +39,9 @@ def bulky(path: Path) -> Store:
 
 
 def seen(store: Store) -> Seen:
-    """All that a reader can see of a store."""
+    """All that a reader can see of a store, and what is not finished."""
     found: Seen = {}
-    for stream in store:
+    for stream in map(store.stream, store.streams(unfinished=True)):
         try:
             found[stream.name] = rows(stream), state_of(stream)
         except NoSuchStreamError:

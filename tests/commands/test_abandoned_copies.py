@@ -7,10 +7,10 @@ import pytest
 
 import diskstream
 from diskstream.commands.key_sweeping import _ABANDONED_S
-from diskstream.copying import TEMPORARY, temporary_name
+from diskstream.copying import UNFINISHED, temporary_name
 from tests.server.turns import Turns
 
-_RESTORED = TEMPORARY + b"restore-0123456789abcdef"  # which `diskstream restore` goes on with
+_RESTORED = UNFINISHED + b"restore-0123456789abcdef"  # which `diskstream restore` goes on with
 
 
 def _age(store: Path, seconds: float) -> None:
@@ -34,7 +34,7 @@ def test_what_a_killed_copy_left_goes_after_an_hour(left: Path, caplog: pytest.L
     _age(left, _ABANDONED_S + 60)
     with Turns(left) as turns:
         turns.second()
-        assert turns.server.keyspace.store(0).streams() == [_RESTORED, b"s"]
+        assert turns.server.keyspace.store(0).streams(unfinished=True) == [_RESTORED, b"s"]
     assert "removed 2 streams that unfinished copies left" in caplog.text
 
 
@@ -42,12 +42,12 @@ def test_one_that_somebody_is_making_stays(left: Path) -> None:
     _age(left, _ABANDONED_S - 60)  # it may wait for its source
     with Turns(left) as turns:
         turns.second()
-        assert len(turns.server.keyspace.store(0).streams()) == 4
+        assert len(turns.server.keyspace.store(0).streams(unfinished=True)) == 4
     _age(left, 120)
     with diskstream.open(left, fsync="os") as other:
-        made = [name for name in other.streams() if name.startswith(TEMPORARY) and name != _RESTORED]
+        made = sorted({*other.streams(unfinished=True)} - {b"s", _RESTORED})
         assert len(other.stream(made[0])) == 1  # it has it open
         with Turns(left) as turns:
             turns.second()
-            assert made[0] in other.streams()
-            assert made[1] not in other.streams()
+            assert made[0] in other.streams(unfinished=True)
+            assert made[1] not in other.streams(unfinished=True)

@@ -124,7 +124,7 @@ class Beside:
 
     def _put_right(self, store: Store) -> None:
         """As the next append to each stream does: what the dead one left whole is there from now on."""
-        for name in store.streams():
+        for name in store.streams(unfinished=True):
             with self._work.excusing():
                 store.stream(name)._use(lambda log: locked(log, lambda _: None), None)
 

@@ -52,7 +52,7 @@ def look(store: Store, name: bytes) -> State:
 
 def look_at_all(store: Store) -> dict[bytes, State]:
     """All streams."""
-    return {name: look(store, name) for name in store.streams()}
+    return {name: look(store, name) for name in store.streams(unfinished=True)}
 
 
 # --- groups -----------------------------------------------------------------------------------------------------------

@@ -178,7 +178,7 @@ def _failing(job: Job, directory: Path, options: Sequence[str]) -> tuple[Ended, 
             return ended, f"ended with {ended.code}: {ended.said.decode()}"
         try:
             with diskstream.open(root / "store", **job.script.options()) as store:
-                for name in store.streams():
+                for name in store.streams(unfinished=True):
                     len(store.stream(name))
                 checked(store, recovered=True)
         except (Violation, DiskstreamError) as error:

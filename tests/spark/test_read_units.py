@@ -22,7 +22,7 @@ from diskstream import (
     Store,
     leases,
 )
-from diskstream.copying import TEMPORARY, temporary_name
+from diskstream.copying import UNFINISHED, temporary_name
 from tests.streams.layers import Layered, layered, small_store
 
 pytest.importorskip("pyspark")
@@ -74,7 +74,7 @@ def test_slices_are_spread_in_order_over_runs_of_about_one_size() -> None:
 def test_a_stream_that_a_restore_is_making_is_no_stream_yet(tmp_path: Path, chosen: dict[str, str]) -> None:
     """It was read in part, by a name that nobody gave it, and a query was told that it was lost once it was whole."""
     with diskstream.open(tmp_path / "s") as store:
-        for name in (b"whole", TEMPORARY + b"restore-0123456789abcdef", temporary_name()):
+        for name in (b"whole", UNFINISHED + b"restore-0123456789abcdef", temporary_name()):
             store.stream(name).add({"a": "1"})
     asked = options(path=str(tmp_path / "s"), **chosen)
     with planning.open_for_planning(asked.path) as store:

@@ -1,5 +1,6 @@
 """`Store`: opening, closing, and what it does with streams as a whole."""
 
+import asyncio
 import copy
 import os
 import pickle
@@ -22,6 +23,7 @@ from diskstream import (
     StreamExistsError,
     aio,
 )
+from diskstream.copying import temporary_name
 from tests.streams.layers import Layered, ids, kinds, layered, rows, small_store
 
 
@@ -159,6 +161,21 @@ def test_an_option_that_cannot_be_is_named(tmp_path: Path, options: dict[str, An
 
 
 # --- streams ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_that_is_not_finished_is_listed_for_who_asks_alone(store: Store) -> None:
+    """An application that goes over its streams trimmed what a restore was making, and found names that nobody gave."""
+    hidden = temporary_name()
+    store.stream(hidden).add({"n": 1})
+    store.stream("a").add({"n": 1})
+    assert (store.streams(), store.streams("*"), [each.name for each in store]) == ([b"a"], [b"a"], [b"a"])
+    assert store.streams(unfinished=True) == store.streams("*", unfinished=True) == [hidden, b"a"]
+    assert asyncio.run(_listed(store, unfinished=True)) == [hidden, b"a"]
+
+
+async def _listed(store: Store, *, unfinished: bool) -> list[bytes]:
+    async with await aio.open(store.path) as opened:
+        return await opened.streams(unfinished=unfinished)
 
 
 def test_streams_are_listed_in_byte_order_and_by_pattern(store: Store) -> None:

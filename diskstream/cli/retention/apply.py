@@ -9,7 +9,7 @@ import click
 
 import diskstream
 from diskstream.cli.consent import ask, consent_options
-from diskstream.cli.each_stream import finished, tell_failed
+from diskstream.cli.each_stream import tell_failed
 from diskstream.cli.options import directory_option, existing_stream, json_option, stream_argument, whole
 from diskstream.cli.output import text, write_json
 from diskstream.cli.retention.bar import removing
@@ -34,7 +34,7 @@ def command(
     with diskstream.open(directory, read_only=dry_run, create=False, retention_interval_ms=0) as store:
         if stream is not None:
             existing_stream(store, stream)
-        for name in finished(store) if stream is None else [stream]:
+        for name in store.streams() if stream is None else [stream]:
             try:
                 found = whole(store.stream(name))
                 rule = found.retention

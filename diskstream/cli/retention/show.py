@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 import diskstream
-from diskstream.cli.each_stream import finished, tell_failed
+from diskstream.cli.each_stream import tell_failed
 from diskstream.cli.options import (
     directory_option,
     existing_store,
@@ -35,7 +35,7 @@ def command(ctx: click.Context, *, stream: bytes | None, directory: Path, as_jso
     with existing_store(directory, read_only=True) as store:
         if stream is not None:
             existing_stream(store, stream)
-        for name in finished(store) if stream is None else [stream]:
+        for name in store.streams() if stream is None else [stream]:
             try:
                 rule = whole(store.stream(name)).retention
                 beyond = None if rule is None or rule.to is not None else store.stream(name).preview_retention(rule)

@@ -9,7 +9,6 @@ from typing import Any
 
 import diskstream
 from diskstream.cli.advice import for_command
-from diskstream.cli.each_stream import finished
 from diskstream.cli.output import attributes
 from diskstream.vitals import Vitals
 
@@ -112,7 +111,7 @@ def beats(store: diskstream.Store, pattern: bytes | None, interval_s: float, loo
 
 def _look(store: diskstream.Store, pattern: bytes | None) -> _Look:
     look = _Look(time.monotonic(), {}, {}, {})
-    for name in finished(store, pattern):
+    for name in store.streams(pattern):
         stream = store.stream(name)
         try:
             found = stream.vitals()
