@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diskstream._native import Guard
-from diskstream.engine import directory, names, ownership, replacing, stream_names
+from diskstream.engine import directory, names, ownership, replacing, stream_folders, stream_names
 from diskstream.engine.descriptors import are_short
 from diskstream.engine.directory_lock import DirectoryLock
 from diskstream.engine.files import Files
@@ -64,7 +64,7 @@ class Naming:
             ArgumentError: the pattern can be the name of no stream.
         """
         self._check_open()
-        found = directory.list_streams(self._streams)
+        found = stream_folders.list_streams(self._streams)
         if not unfinished:
             found = list(filterfalse(names.is_unfinished, found))
         if pattern is None:
@@ -122,11 +122,11 @@ class Naming:
                 raise StreamExistsError(target)
 
             def give_name(_: StreamLog | None) -> Path:
-                directory.note_names(self._streams, source, target, self._files)
+                stream_folders.note_names(self._streams, source, target, self._files)
                 if self.exists(target):  # it goes only now, when all that may fail before has not
                     self._put_aside(target)
                 try:
-                    return directory.rename_stream(self._streams, source, target, self._files)
+                    return stream_folders.rename_stream(self._streams, source, target, self._files)
                 except BaseException:
                     with contextlib.suppress(StorageError):  # what hinders the caller hinders this: the first is told
                         replacing.give_back(self._streams, target, self._files)
@@ -176,7 +176,7 @@ class Naming:
             if is_it is not None and (log is None or not is_it(log)):
                 raise _OtherError
             forget_groups(log)
-            return directory.hide_stream(self._streams, name, self._files)
+            return stream_folders.hide_stream(self._streams, name, self._files)
 
         return self._move(name, hide, flush=False)
 
@@ -198,21 +198,21 @@ class Naming:
         if ctl.flags & FLAG_CHECK:
             with contextlib.suppress(StorageError):  # of a stream that is none of the caller's; the flag stays
                 self._files.sync_dir(self._streams)  # what goes from a stream must not come before its name goes
-                directory.sweep(self._streams, self._files)
+                stream_folders.sweep(self._streams, self._files)
                 ctl.clear_flags(FLAG_CHECK)
         removed = replacing.settle(self._streams, name, self._files)
         if removed is not None:
             with contextlib.suppress(StorageError), self._ended_later():  # of a stream that is none of the caller's
-                directory.remove_hidden(removed, self._files)
+                stream_folders.remove_hidden(removed, self._files)
 
     def _remove_few(self, hidden: Path) -> DirectoryLock | None:
         """Removes a stream's files, where they are few. Of many nobody waits for the end who makes or renames another.
 
         Returns what says that this process is about to, where it is left to `_remove_many`.
         """
-        claim = directory.claimed(hidden)
+        claim = stream_folders.claimed(hidden)
         if claim is None:
-            directory.remove_hidden(hidden, self._files)
+            stream_folders.remove_hidden(hidden, self._files)
         else:
             self._page.ctl.raise_flags(FLAG_CHECK)  # where this process dies on the way, who comes next ends it
         return claim
@@ -221,7 +221,7 @@ class Naming:
         """The rest of that, without the store's lock."""
         if claim is not None:
             try:
-                directory.remove_hidden(hidden, self._files)
+                stream_folders.remove_hidden(hidden, self._files)
             finally:
                 claim.close()
 
@@ -298,7 +298,7 @@ class Naming:
     def _create(self, name: bytes) -> bool:
         with self._lock_names():
             self._settle(name)
-            made = directory.create_stream(self._streams, name, self._files)
+            made = stream_folders.create_stream(self._streams, name, self._files)
         self._page.ctl.ring()
         return made
 
@@ -333,7 +333,7 @@ class Naming:
         self._check_open()
         if self._is_lease:
             return set()  # of a lease nothing goes but all of it, which the look for a name tells
-        return directory.missing_names(self._streams, [name for name in wanted if name not in self._logs])
+        return stream_folders.missing_names(self._streams, [name for name in wanted if name not in self._logs])
 
     def _look_again(self, known: Mapping[str, bytes]) -> dict[str, bytes]:
         """What `streams` says, by directory: of those `known`, as this said it before, none is looked at again."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import lmdb
 
-from diskstream.engine import directory, ownership, replacing, view_rows
+from diskstream.engine import ownership, replacing, stream_folders, view_rows
 from diskstream.engine.directory_lock import DirectoryLock
 from diskstream.engine.log import StreamLog
 from diskstream.engine.page import Page
@@ -91,7 +91,7 @@ class Removing(Naming):
 
         def hide(log: StreamLog | None) -> Path:
             forget_groups(log)
-            return directory.hide_stream(self._streams, name, self._files, flush=False)
+            return stream_folders.hide_stream(self._streams, name, self._files, flush=False)
 
         if name in self._logs:
             return self._move(name, hide, flush=False)
@@ -104,7 +104,7 @@ class Removing(Naming):
             # Who comes waits until the page is closed, and finds then that the directory is not there any more.
             if not held.page.alone:
                 return None
-            return directory.hide_stream(self._streams, name, self._files, flush=False)
+            return stream_folders.hide_stream(self._streams, name, self._files, flush=False)
         finally:
             held.close()
 
@@ -114,7 +114,7 @@ class Removing(Naming):
         Raises:
             StorageError: the flush failed; no file was removed.
         """
-        with directory.within(self._streams, "delete"):
+        with stream_folders.within(self._streams, "delete"):
             self._files.sync_dir(self._streams)
         if self._view is not None and self._view.exists():
             uuids = [uuid for place in hidden if (uuid := ownership.identity_in(place)) is not None]

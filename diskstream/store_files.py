@@ -18,11 +18,12 @@ from diskstream.engine.backup import (
     name_stream,
     uuid_of,
 )
-from diskstream.engine.directory import check_filesystem, check_makeable, refuse_backup, store_uuid, unreadable_names
+from diskstream.engine.directory import check_filesystem, check_makeable, refuse_backup, store_uuid
 from diskstream.engine.files import Files, unless_done
 from diskstream.engine.lease import Moment
 from diskstream.engine.log import StreamMoved
 from diskstream.engine.looks import is_there, names_in
+from diskstream.engine.stream_folders import unreadable_names
 from diskstream.engine.verify import Problem, VerifyReport
 from diskstream.errors import CorruptionError, FormatError, PoisonedError, ReadOnlyError, StorageError
 from diskstream.store import Store

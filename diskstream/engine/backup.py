@@ -11,7 +11,7 @@ from io import FileIO
 from pathlib import Path
 
 from diskstream._native import LOG_HEADER_BYTES, EntryID, SegmentView, first_segment
-from diskstream.engine import directory, names, recovery
+from diskstream.engine import names, recovery, stream_folders
 from diskstream.engine.files import Files, open_regular, reading, wrapped
 from diskstream.engine.layouts import ENTRIES, FRAME_HEADER, FRONTIER_SLOT, SET_ID, SLOT_OFFSETS, padded
 from diskstream.engine.lease import Moment
@@ -121,7 +121,7 @@ def name_stream(place: Path, name: bytes, files: Files) -> None:
     """Writes the file `name` of a stream's directory, where its name is too long for that of the directory."""
     if names.is_long(names.encode_name(name)):
         files.unlink(place / "name")
-        directory.write_name(place, [name], files)
+        stream_folders.write_name(place, [name], files)
 
 
 # --- an earlier moment ------------------------------------------------------------------------------------------------

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from diskstream._native import LOG_HEADER_BYTES
-from diskstream.engine import directory as directories
-from diskstream.engine import looks, replacing
+from diskstream.engine import looks, replacing, stream_folders
 from diskstream.engine.files import Files
 from diskstream.engine.frames import read_all
 from diskstream.engine.held_folders import scratch_folder
@@ -57,7 +56,7 @@ def plan_each(
                 gone.add(identity)
         if not gone:
             return
-        listed = [(name, replacing.place_of(streams, name)) for name in directories.list_streams(streams)]
+        listed = [(name, replacing.place_of(streams, name)) for name in stream_folders.list_streams(streams)]
         left = [(name, folder, of) for name, folder in listed if (of := _identity(folder)) in gone]
     for name, folder, _ in left:
         yield Repair(name, folder, failed=_COME_AND_GO)

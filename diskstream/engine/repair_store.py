@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from diskstream._native import FORMAT_VERSION
-from diskstream.engine import directory, looks, names, quarantine, replacing, view_check
+from diskstream.engine import directory, looks, names, quarantine, replacing, stream_folders, view_check
 from diskstream.engine.alone import alone
 from diskstream.engine.files import Files, read_small, reading, unless_done
 from diskstream.engine.repair import Repair, repair_stream
@@ -85,7 +85,7 @@ def must_be_there(path: Path, wanted: frozenset[bytes]) -> None:
     """
     if wanted:
         folders = [store / "streams" for store in [path, *nested_stores(path)]]
-        known = {name for folder in folders if looks.is_folder(folder) for name in directory.list_streams(folder)}
+        known = {name for folder in folders if looks.is_folder(folder) for name in stream_folders.list_streams(folder)}
         for name in sorted(wanted - known):
             raise NoSuchStreamError(name, "diskstream ls lists the streams")
 
@@ -134,7 +134,7 @@ def _one_store(
     _description(itself, path, files, wishes, dry_run=dry_run)
     streams = path / "streams"
     if not dry_run:
-        swept = directory.sweep(streams, files) if looks.is_folder(streams) else 0
+        swept = stream_folders.sweep(streams, files) if looks.is_folder(streams) else 0
         if swept:
             itself.actions.append(f"removed {number_of(swept, 'directory')} of an interrupted creation or removal")
     found = _named(itself, streams, files, wishes, dry_run=dry_run)
@@ -251,7 +251,7 @@ def _named(itself: Repair, streams: Path, files: Files, wishes: Wishes, *, dry_r
         renamed = streams / names.encode_name(name)
         found.append((name, renamed if looks.is_folder(renamed) else folder))
     if dry_run:  # what was put aside by who died has its name again by the time that a repair comes here
-        places = [(name, replacing.place_of(streams, name)) for name in directory.list_streams(streams)]
+        places = [(name, replacing.place_of(streams, name)) for name in stream_folders.list_streams(streams)]
         found = [*((name, place) for name, place in places if replacing.is_aside(place)), *found]
     return found
 
@@ -276,7 +276,7 @@ def _name_again(itself: Repair, folder: Path, files: Files, wishes: Wishes, *, d
             if names.encode_name(candidate) == folder.name:
                 itself.actions.append(f"wrote the name file of {folder.name} again, with a name that was given")
                 if not dry_run:
-                    directory.write_name(folder, [candidate], files)
+                    stream_folders.write_name(folder, [candidate], files)
                 return candidate
     digest = folder.name.rpartition("~")[2][:_HASH_SHOWN]
     known = digest if names.is_long(folder.name) else folder.name

@@ -3,7 +3,7 @@
 import contextlib
 from pathlib import Path
 
-from diskstream.engine import directory
+from diskstream.engine import directory, stream_folders
 from diskstream.engine.files import Files
 from diskstream.engine.page import Page
 
@@ -25,8 +25,8 @@ def open_page(store: Path, files: Files) -> Page:
             generation = page.renew()
             for folder in (store.parent, store, streams):
                 files.sync_dir(folder)  # names that a killed process may have left unflushed
-            with contextlib.suppress(directory.LeftError):  # of what is no stream any more: it keeps nobody out
-                directory.sweep(streams, files)
+            with contextlib.suppress(stream_folders.LeftError):  # of what is no stream any more: it keeps nobody out
+                stream_folders.sweep(streams, files)
             directory.sweep_descriptions(store, files)
             if page.settle(generation):
                 return page

@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from diskstream.engine import directory, names, replacing
+from diskstream.engine import names, replacing, stream_folders
 from diskstream.engine.descriptors import listing
 
 __all__ = ["look_again"]
 
 
 def look_again(streams: Path, known: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The name of each stream, also of those that are put aside, as `directory.list_streams`, by that of its directory.
+    """The name of each stream by that of its directory, also of those that are put aside, as `list_streams`.
 
     The directory is listed, but only of what was not there before is it asked whether and which stream it is.
 
@@ -21,7 +21,7 @@ def look_again(streams: Path, known: Mapping[str, bytes]) -> dict[str, bytes]:
     Raises:
         StorageError: it cannot be listed.
     """
-    with directory.within(streams, "list"), listing(streams) as entries:
+    with stream_folders.within(streams, "list"), listing(streams) as entries:
         there = {replacing.original(entry.name): entry for entry in entries}
         found = {folder: known[folder] for folder in known.keys() & there.keys()}
         for folder in there.keys() - known.keys():

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from diskstream.engine import directory, replacing
+from diskstream.engine import replacing, stream_folders
 from diskstream.engine.verify import COUNTED, VerifyReport, unless_removed, verify_directory
 from diskstream.errors import StorageError
 
@@ -56,7 +56,7 @@ def each_stream(
 
 def _listed(streams: Path, place_of: Callable[[bytes], Path] | None) -> _Places:
     found: _Places = {}
-    for name in directory.list_streams(streams):
+    for name in stream_folders.list_streams(streams):
         folder = replacing.place_of(streams, name) if place_of is None else place_of(name)
         identity = None
         with contextlib.suppress(OSError):

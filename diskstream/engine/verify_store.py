@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from diskstream.engine import cold as cold_stub
-from diskstream.engine import directory, names, replacing, verify, view_check
+from diskstream.engine import directory, names, replacing, stream_folders, verify, view_check
 from diskstream.engine.cold_cache import ColdCache
 from diskstream.engine.descriptors import are_short
 from diskstream.engine.files import Files
@@ -50,7 +50,7 @@ def bytes_to_read(path: Path, wanted: frozenset[bytes] = frozenset(), *, cold: b
     """The sizes of what `verify_store` reads, as far as files tell now: what cannot be looked at counts for nothing."""
     total = 0
     for store in [path, *nested_stores(path)]:
-        for name in directory.list_streams(store / "streams") if is_folder(store / "streams") else []:
+        for name in stream_folders.list_streams(store / "streams") if is_folder(store / "streams") else []:
             if not wanted or name in wanted:
                 folder = replacing.place_of(store / "streams", name)
                 total += sum(_size_of(each, cold=cold) for each in _listed(folder))
@@ -121,7 +121,7 @@ def _report_view(view: Path, report: VerifyReport) -> None:
 
 def check_names(streams: Path, report: VerifyReport) -> None:
     """Reports directories that ought to be streams and whose names cannot be read."""
-    for folder in directory.unreadable_names(streams):
+    for folder in stream_folders.unreadable_names(streams):
         try:
             is_stream = any(names.parse_file(path.name) is not None for path in children(folder))
         except FileNotFoundError:

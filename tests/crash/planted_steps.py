@@ -8,7 +8,7 @@ from threading import get_ident
 import pytest
 
 from diskstream._native import LogFile
-from diskstream.engine import directory, names, recovery, replacing, torn
+from diskstream.engine import directory, names, recovery, replacing, stream_folders, torn
 from diskstream.engine.files import Files, LogFileLike, NewFile
 from diskstream.engine.page import Page
 from tests.crash.events import Tree
@@ -135,14 +135,14 @@ def removed_first(patch: pytest.MonkeyPatch) -> None:
     """A stream whose name another one is given is on its way to be removed before that one has it."""
 
     def put_aside(streams: Path, name: bytes, files: Files) -> Path:
-        return directory.hide_stream(streams, name, files)
+        return stream_folders.hide_stream(streams, name, files)
 
     patch.setattr(replacing, "put_aside", put_aside)
 
 
 def let_go_too_early(patch: pytest.MonkeyPatch) -> None:
     """It is let go before the other one's new name is durable, which comes only then."""
-    remove = directory.remove_hidden
+    remove = stream_folders.remove_hidden
 
     def rename_stream(streams: Path, old: bytes, new: bytes, files: Files) -> Path:
         files.rename(streams / names.encode_name(old), streams / names.encode_name(new))

@@ -118,7 +118,7 @@ def test_where_the_flush_fails_no_file_is_removed(tmp_path: Path) -> None:
 def test_large_ones_are_claimed_by_nobody_behind_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody removed their files then, as long as this process lived."""
     make(tmp_path)
-    monkeypatch.setattr("diskstream.engine.directory._FEW_FILES", 0)
+    monkeypatch.setattr("diskstream.engine.stream_folders._FEW_FILES", 0)
     renamed: list[Path] = []
 
     def step(what: str, path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 import diskstream
 from diskstream import Store, group_calls, reading, watching
 from diskstream._native import wait_bells, wait_turns
-from diskstream.engine import directory
+from diskstream.engine import stream_folders
 from diskstream.engine.files import Files
 from diskstream.errors import NoGroupError
 from tests.streams.background import Background
@@ -63,7 +63,7 @@ def test_a_stream_whose_maker_died_before_he_rang_is_found(many: Store, monkeypa
     monkeypatch.setattr(reading, "_LOOK_S", 0.05)
     with many, diskstream.open(many.path, fsync="os") as other:
         waiting = Background(lambda: many.read(dict.fromkeys([*_NAMES, "new"], "1-1"), block=60))
-        directory.create_stream(many.path / "streams", b"new", Files())
+        stream_folders.create_stream(many.path / "streams", b"new", Files())
         other.stream("new").add({"n": 1}, "2-1")
         assert {name: ids(found) for name, found in waiting.result().items()} == {b"new": ["2-1"]}
 
@@ -85,7 +85,7 @@ def test_a_name_that_a_killed_process_gave_to_a_stream_is_found_by_the_look_each
         place = (many, b"new")
         watch.add(*place)
         assert watch.stale() == watch.stale() == []
-        directory.create_stream(many.path / "streams", b"new", many._files)  # and rings no bell
+        stream_folders.create_stream(many.path / "streams", b"new", many._files)  # and rings no bell
         assert watch.stale() == [place]
 
 
