@@ -65,7 +65,9 @@ class Scanned:
     def trimmed_to(self, behind: IDLike = MIN_ID, *, damaged: bool = False) -> EntryID | None:
         """The greatest ID of an entry that a trim took, as far as is known: None where nothing was trimmed.
 
-        Deleted entries do not count. Where a segment was compacted after part of it had been trimmed, it may be less.
+        Deleted entries do not count, but for those of a segment of which a trim took the first ones and deletes the
+        rest: then it is the last ID of that segment. Where a segment was compacted after part of it had been trimmed,
+        it may be less.
 
         Args:
             behind: who asks only whether anything behind this ID was trimmed may be told less, or None, where nothing

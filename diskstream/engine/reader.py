@@ -354,9 +354,10 @@ def _near_first(log: StreamLog) -> EntryID | None:
 def trimmed_to(log: StreamLog, behind: EntryID = MIN_ID, *, damaged: bool = False) -> EntryID | None:
     """The greatest ID of an entry that a trim took; None where nothing was trimmed.
 
-    Where a segment was compacted after part of it had been trimmed, the ID may be less than that. So it may be where
-    nothing behind `behind` was trimmed: then no segment is read for it; and, with `damaged`, where it stands in a
-    node that cannot be read.
+    Where a trim took the first entries of a segment and deletes the rest, it is the last ID of that segment: the
+    state knows places, and no ID of one between. Where a segment was compacted after part of it had been trimmed,
+    the ID may be less than that. So it may be where nothing behind `behind` was trimmed: then no segment is read
+    for it; and, with `damaged`, where it stands in a node that cannot be read.
     """
     while True:
         log.refresh()

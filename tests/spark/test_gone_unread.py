@@ -217,3 +217,21 @@ def test_a_store_that_is_moved_away_is_told(store: Store, tmp_path: Path) -> Non
         query.latest()
     (tmp_path / "elsewhere").rename(store.path)
     assert query.batch() == []
+
+
+def test_deletes_of_all_that_a_trim_has_left_of_a_segment_are_missed_as_if_they_were_trimmed(tmp_path: Path) -> None:
+    """What is known of a segment that is gone is where it ended, not where in it the trim had."""
+    with small_store(tmp_path / "store") as store:
+        stream = store.stream("x")
+        fill(store, range(1, 31))
+        query = Query(store.path, maxentriespertrigger=4)
+        assert query.numbers() == [1, 2, 3, 4]
+        stream.trim(minid="3-0")
+        stream.seal()
+        fill(store, range(31, 33))
+        assert str(stream.trimmed_to()) == "2-0"
+        stream.delete(*(f"{number}-0" for number in range(3, 31)))
+        assert str(stream.trimmed_to()) == "30-0"
+        with pytest.raises(DataLossError, match="x: entries up to 30-0 were trimmed away"):
+            query.latest()
+        assert Query(store.path, query.offset, failondataloss="false").numbers() == [31, 32]
