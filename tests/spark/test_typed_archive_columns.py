@@ -10,6 +10,7 @@ pytest.importorskip("pyarrow")
 
 from pyspark.sql import types as st
 
+import diskstream
 from diskstream.errors import ArgumentError
 from diskstream.spark.jobs import archive, archive_plan
 from diskstream.spark.jobs.archive import ArchiveSettings
@@ -72,3 +73,27 @@ def test_without_a_schema_a_field_whose_name_has_the_prefix_is_that_field(no_spa
     [row] = read(root, made)
     assert (row["x"], row["field:field:x"]) == (1, 2)
     assert [row] == read(tmp_path / "store", made)
+
+
+@pytest.mark.parametrize(
+    ("column", "why"),
+    [
+        (("n", "flaot"), "no such type of a column: flaot"),
+        (("n", "decimal(5,6)"), "more places than digits"),
+        (("\udcff", "string"), "no UTF-8"),
+    ],
+)
+def test_columns_that_no_file_can_have_make_no_archive_of_streams_without_entries(
+    no_spark: Any, tmp_path: Path, column: tuple[str, str], why: str
+) -> None:
+    """No task met them, so a version was committed with them: then nothing could be archived there, nor read."""
+    fill(tmp_path / "store", "s", [("1-0", {"n": "1"})])
+    with diskstream.open(tmp_path / "store") as store:
+        store.stream("s").trim(maxlen=0)
+    for session in (None, no_spark):  # a dry run tells it too
+        with pytest.raises(ArgumentError, match=why):
+            archived(session, tmp_path, (column,))
+    assert not (tmp_path / "archive").exists()
+    fill(tmp_path / "store", "s", [("2-0", {"n": "1.5"})])
+    root = archived(no_spark, tmp_path, (("n", "float"),))
+    assert [row["n"] for row in read(root, st.StructType([st.StructField("n", st.FloatType())]))] == [1.5]

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from diskstream.batches import Layout, arrow_type
 from diskstream.errors import ArchiveError, ArgumentError, CorruptionError, RemoteError
 from diskstream.ids import MIN_ID, EntryID, parse_end, parse_start
 from diskstream.plurals import number_of
@@ -120,6 +121,7 @@ def shape_of(settings: ArchiveSettings, base: Manifest) -> Shape:
     if not base.version:  # one that has such a column goes on: by its manifest it is read as it is
         # Of a column that differs from a folder's in case alone Spark's Parquet reader shows the folder's value.
         clashing += [name for name in names if name.lower() in _FOLDERS]
+        _check_types(given.columns)
     if clashing:
         raise ArgumentError(
             f"an archive cannot have a field as column {clashing[0]!r}: it has one of that name, in whatever case; "
@@ -131,6 +133,28 @@ def shape_of(settings: ArchiveSettings, base: Manifest) -> Shape:
             "archive to another folder"
         )
     return given
+
+
+def _check_types(columns: Sequence[tuple[str, str]]) -> None:
+    """Looks at the columns of a new archive before it is one: where its streams have no entries left, no task would,
+    and its shape is kept for good.
+
+    Raises:
+        ArgumentError: one has a type that there is not, or that Parquet has not, or the name of no text.
+    """
+    for name, kind in columns:
+        try:
+            encoded = name.encode()
+        except UnicodeEncodeError:
+            raise ArgumentError(
+                f"an archive cannot have a field as column {name!r}, as its name is no UTF-8; layout 'fields' takes "
+                "all fields"
+            ) from None
+        Layout.of("typed", [(encoded, kind)], "last", strict=False, exact=False, metadata=False, times=True)
+        if kind.startswith("decimal("):
+            found = arrow_type(kind)
+            if found.scale > found.precision:
+                raise ArgumentError(f"column {name!r} is {kind}: Parquet has no decimals of more places than digits")
 
 
 def _words(shape: Shape) -> str:
