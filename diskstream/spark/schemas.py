@@ -66,7 +66,7 @@ def default_schema(options: ReadOptions, typed: Sequence[tuple[str, str]] = ()) 
         typed: fields and types of an archive that has these only.
 
     Raises:
-        ArgumentError: typed columns need one.
+        ArgumentError: typed columns need one; the archive has a column of a type that there is not.
     """
     if typed:
         columns = [(f"{PREFIX}{name}" if _is_taken(name) else name, _of_kind(kind)) for name, kind in typed]
@@ -117,7 +117,10 @@ def _of_kind(kind: str) -> st.DataType:
     if kind.startswith("decimal("):
         precision, scale = map(int, kind[len("decimal(") : -1].split(","))
         return st.DecimalType(precision, scale)
-    return next(known() for known, word in _KINDS.items() if word == kind)
+    for known, word in _KINDS.items():
+        if word == kind:
+            return known()
+    raise ArgumentError(f"the archive has a column of no known type: {kind}")
 
 
 def is_part(name: str) -> bool:

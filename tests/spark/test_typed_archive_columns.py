@@ -97,3 +97,16 @@ def test_columns_that_no_file_can_have_make_no_archive_of_streams_without_entrie
     fill(tmp_path / "store", "s", [("2-0", {"n": "1.5"})])
     root = archived(no_spark, tmp_path, (("n", "float"),))
     assert [row["n"] for row in read(root, st.StructType([st.StructField("n", st.FloatType())]))] == [1.5]
+
+
+def test_an_archive_that_was_made_with_a_type_that_there_is_not_says_so(
+    no_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As earlier versions could make one. It was a StopIteration, which says nothing."""
+    fill(tmp_path / "store", "s", [("1-0", {"n": "1"})])
+    with diskstream.open(tmp_path / "store") as store:
+        store.stream("s").trim(maxlen=0)
+    monkeypatch.setattr(archive_plan, "_check_types", lambda columns: None)
+    root = archived(no_spark, tmp_path, (("n", "flaot"),))
+    with pytest.raises(ArgumentError, match="a column of no known type: flaot"):
+        DiskstreamSource({"path": str(root)}).schema()
