@@ -14,8 +14,8 @@ __all__ = ["MAX_CONFIG_BYTES", "ConfigFile", "read_config", "split_line"]
 MAX_CONFIG_BYTES: Final = 1 << 20  # Redis's own, remarks and all, has a tenth of it
 
 _WORD = re.compile(r"""\s*("(?:\\x[0-9a-fA-F]{2}|\\.|[^"\\])*"|'(?:\\'|[^'])*'|[^\s"']+)(?=\s|$)""")
-_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|.)", re.DOTALL)
-_NAMED = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "a": "\a"}
+_ESCAPE = re.compile(rb"\\(x[0-9a-fA-F]{2}|.)", re.DOTALL)
+_NAMED = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"a": b"\a"}
 
 # What a redis.conf may say and what means nothing here: what it is for does not exist, or is always so.
 _IGNORED = re.compile(
@@ -77,11 +77,12 @@ def _unquoted(word: str) -> str:
     if not word.startswith('"'):
         return word
 
-    def char(found: re.Match[str]) -> str:
+    def byte(found: re.Match[bytes]) -> bytes:
         code = found[1]
-        return chr(int(code[1:], 16)) if len(code) > 1 else _NAMED.get(code, code)
+        return bytes.fromhex(code[1:].decode()) if len(code) > 1 else _NAMED.get(code, code)
 
-    return _ESCAPE.sub(char, word[1:-1])
+    # An escape is a byte, not a letter: CONFIG REWRITE writes each letter that is not of ASCII as several.
+    return _ESCAPE.sub(byte, word[1:-1].encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
 
 
 def _lines(path: Path) -> list[str]:
@@ -96,7 +97,7 @@ def _lines(path: Path) -> list[str]:
             f"cannot read {path}: it has more than {number_of(MAX_CONFIG_BYTES, 'byte')}",
             hint="name a file of settings, in the syntax of redis.conf",
         )
-    return content.decode("utf-8", "surrogateescape").splitlines()
+    return content.decode("utf-8", "surrogateescape").split("\n")  # and at nothing else that is a line's end in Unicode
 
 
 def read_config(path: Path, known: Collection[str]) -> ConfigFile:

@@ -173,6 +173,19 @@ def test_sizes_and_words() -> None:
     assert split_line(""" a  "b \\" c" 'd\\'e' "" """) == ["a", 'b " c', "d'e", ""]
 
 
+def test_an_escape_is_a_byte_as_redis_writes_a_letter_beyond_ascii() -> None:
+    """Each byte was taken for a letter: a file that CONFIG REWRITE had written named another password."""
+    assert split_line(r'"p\xc3\xa4ss" "päss" "\xff"') == ["päss", "päss", "\udcff"]
+
+
+def test_a_line_ends_where_redis_ends_it(tmp_path: Path) -> None:
+    """What Unicode has for ends of lines cut remarks in two, and what followed in them was taken for a setting."""
+    path = tmp_path / "redis.conf"
+    path.write_text("# ours\u2028timeout 9\x0ctimeout 9\r\nport 7000\r\n", encoding="utf-8", newline="")
+    found = merged({}, {}, path)
+    assert (found.port, found.timeout) == (7000, 0)
+
+
 def test_every_setting_is_in_the_page_and_shown_as_it_is_set() -> None:
     page = (Path(__file__).parents[2] / "docs" / "server.md").read_text(encoding="utf-8")
     shown = ServerSettings().as_text()
