@@ -56,10 +56,9 @@ class Pause:
         if not self._writes_only:
             return True
         transaction = connection.caller.transaction
-        if transaction is not None:
-            queue = transaction.queue if words[0].lower() == b"exec" else []
-            return any(self._writes(queued) for queued in queue)
-        return self._writes(words)
+        if transaction is not None and words[0].lower() == b"exec":
+            return any(self._writes(queued) for queued in transaction.queue)
+        return self._writes(words)  # in a transaction too, where it would only be queued: as Redis does
 
     def _writes(self, words: list[bytes]) -> bool:
         command = self._command(words)

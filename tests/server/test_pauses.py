@@ -80,3 +80,28 @@ def test_who_goes_while_a_pause_lasts_is_forgotten(turns: Turns) -> None:
     turns.turn()
     assert turns.connections.pop().closed
     assert connections() == before - 1
+
+
+def test_of_a_transaction_the_writes_are_held_back_and_an_exec_that_has_some(turns: Turns) -> None:
+    """A write was queued at once, where Redis lets who says it wait."""
+    turns.turn([packed("MULTI") + packed("SET", "k", "v")])
+    turns.turn([b"", packed("CLIENT", "PAUSE", LONG, "WRITE")])
+    turns.heard[0].clear()
+    assert not waits(turns, "GET", "k")
+    turns.heard[0].clear()
+    assert waits(turns, "EXEC")
+
+
+def test_a_write_waits_in_a_transaction_too(turns: Turns) -> None:
+    turns.turn([packed("MULTI"), packed("CLIENT", "PAUSE", LONG, "WRITE")])
+    turns.heard[0].clear()
+    assert not waits(turns, "GET", "k")
+    turns.heard[0].clear()
+    assert waits(turns, "SET", "k", "v")
+
+
+def test_an_exec_of_what_only_reads_waits_for_no_pause_of_writes(turns: Turns) -> None:
+    turns.turn([packed("MULTI") + packed("GET", "k")])
+    turns.turn([b"", packed("CLIENT", "PAUSE", LONG, "WRITE")])
+    turns.heard[0].clear()
+    assert not waits(turns, "EXEC")
