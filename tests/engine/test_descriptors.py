@@ -13,7 +13,7 @@ import pytest
 
 import diskstream
 from diskstream import ClosedError, PoisonedError, StorageError, Store
-from diskstream.engine import descriptors, verify
+from diskstream.engine import descriptors, kept_open, verify
 from diskstream.engine.files import Files, open_regular, wrapped
 from diskstream.engine.log import StreamLog
 from diskstream.engine.page import APPEND
@@ -64,6 +64,21 @@ def test_segments_go_before_logs_and_those_used_last_go_last(store: Store, monke
     descriptors.tried_again(short(2))  # the last segment, and two logs, but for the one that was used meanwhile
     assert not store._cache._open
     assert set(store._logs) == {b"a", b"d", b"e"}
+
+
+def test_of_more_segments_than_may_be_open_those_used_last_stay(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_open, "_MAX_OPEN", 2)
+    for name in "abcdea":
+        store._cache.drop_owner(log_of(store, name).segments._owner)
+        assert [entry["n"] for entry in store.stream(name).range()] == [b"1", b"2"]
+    assert [key[0] for key in store._cache._open] == [log_of(store, name).segments._owner for name in "ea"]
+
+
+def test_a_segment_that_somebody_reads_is_not_given_up(store: Store) -> None:
+    """It would stay open all the same, and count as a descriptor that there is now."""
+    key, read = next(iter(store._cache._open.items()))
+    assert store._cache._give_up(100) == 4
+    assert store._cache.get(key) is read
 
 
 def test_what_is_used_stays_open_and_the_error_is_told(store: Store) -> None:

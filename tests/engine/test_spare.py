@@ -104,6 +104,16 @@ def test_copies_do_not_pile_up(tmp_path: Path) -> None:
     assert files_of_stream(tmp_path / "s") == {"00000006.log", "00000006.state"}
 
 
+def test_a_copy_that_is_there_stays_at_each_look_at_what_may_go(tmp_path: Path) -> None:
+    a_queue_whose_entries_are_gone(tmp_path / "s", lambda stream: None)
+    folder = tmp_path / "s/streams/x"
+    made = (folder / "00000002.state").stat()
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        log = log_of(store)
+        assert spare.keep(folder, log.files, 2, (), ["00000002.log", "00000002.state"])
+    assert (folder / "00000002.state").stat().st_ino == made.st_ino
+
+
 def test_a_copy_that_was_lost_is_made_again_by_who_opens_the_stream(tmp_path: Path) -> None:
     a_queue_whose_entries_are_gone(tmp_path / "s", lambda stream: None)
     copy = tmp_path / "s/streams/x/00000002.state"

@@ -173,3 +173,9 @@ def test_hundreds_at_once(stream: Stream, group: Group, alice: Consumer, bob: Co
     assert set(owners(group).values()) == {b"bob"}
     assert {row[3] for row in held(group)} == {2}
     assert [(each.name, each.pending) for each in group.consumers()] == [(b"alice", 0), (b"bob", 534)]
+
+
+def test_one_that_is_gone_and_named_twice_ends_once(stream: Stream, group: Group, out: Consumer, bob: Consumer) -> None:
+    stream.delete("2-0")
+    assert ids(bob.claim("2-0", "3-0", "2-0")) == ["3-0"]
+    assert [row[:2] for row in held(group)] == [("1-0", b"alice"), ("3-0", b"bob")]

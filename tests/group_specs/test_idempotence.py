@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 import diskstream
-from diskstream import ArgumentError, EntryID, Store, Stream
+from diskstream import ArgumentError, EntryID, Store, Stream, idempotence
 from tests.group_specs.clock import Clock
 from tests.group_specs.shown import fill
 from tests.streams.background import Background
-from tests.streams.layers import ids, small_store
+from tests.streams.layers import frames, ids, log_of, small_store
 
 
 def tracked(stream: Stream) -> tuple[int, int, int, int]:
@@ -286,3 +286,19 @@ def test_names_are_bytes(orders: Stream) -> None:
             first = orders.add({"n": 1}, producer=producer, message_id=message)
             assert orders.add({"n": 1}, producer=producer, message_id=message) == first
     assert tracked(orders) == (3, 9, 9, 9)
+
+
+def test_who_made_the_stream_as_another_did_changes_no_windows_that_are_in_use(store: Store, orders: Stream) -> None:
+    """A change of the windows forgets what was remembered, and a message that is sent again would be added again."""
+    first = orders.add({"n": 1}, producer="shop", message_id="m1")
+    idempotence.begin(log_of(store, "orders"), 50, 5)
+    assert orders.add({"n": 1}, producer="shop", message_id="m1") == first
+    info = orders.info()
+    assert (info.idmp_duration_s, info.idmp_max_size) == (100, 100)
+
+
+def test_windows_that_are_set_as_they_are_write_nothing(store: Store, orders: Stream) -> None:
+    orders.add({"n": 1}, producer="shop", message_id="m1")
+    before = frames(store, "orders")
+    orders.configure_idempotence(duration_s=100)
+    assert frames(store, "orders") == before

@@ -39,6 +39,17 @@ def test_runs_that_do_not_fit_into_one_frame_are_one_each(tmp_path: Path) -> Non
         assert [entry["v"] for entry in stream.range()][1::2] == [b"1", b"2", b"3"]
 
 
+def test_each_entry_counts_as_a_command(tmp_path: Path) -> None:
+    """Of several runs, and of a single one."""
+    with Keyspace(tmp_path / "store", fsync="os") as keyspace:
+        batch = AddBatch(keyspace, lambda *_: pytest.fail("no command was to be run alone"))
+        for runs in ([run_of(b"1", b"2"), run_of(b"3")], [run_of(b"4", b"5")]):
+            for run in runs:
+                assert batch.take(client(), run)
+            batch.run()
+        assert keyspace.statistics.of("xadd").calls == 5
+
+
 def test_an_error_of_one_run_does_not_add_those_before_it_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,9 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import diskstream
-from diskstream import Store
+from diskstream import EntryID, Store
+from diskstream.engine import tally
+from diskstream.engine.log import StreamLog
 from tests.streams.background import Background
-from tests.streams.layers import Layered, kinds, layered, nth_id, small_store
+from tests.streams.layers import Layered, kinds, layered, log_of, nth_id, small_store
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +79,33 @@ def test_what_is_counted_is_one_moment_though_others_trim_and_add(store: Store) 
     finally:
         enough.set()
     churning.result()
+
+
+def test_segments_that_are_merged_within_a_count_are_counted_once_more(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A place in a segment that was merged meanwhile is a place in another one."""
+    with small_store(store.path.with_name("merged")) as merged:
+        stream = merged.stream("x")
+        stream.add_many([{"n": n, "pad": "." * 100} for n in range(300)], ids=[(n, 0) for n in range(1, 301)])
+        for _ in range(3):
+            log_of(merged).roll()
+            first = len(stream) + 1
+            stream.add_many([{"n": n} for n in range(40)], ids=[(first + n, 0) for n in range(40)])
+        stream.seal()
+        stream.delete(*((n, 0) for n in range(1, 300, 2)))
+        place, merges = tally._behind, iter([stream.compact])
+
+        def merged_meanwhile(log: StreamLog, greatest: EntryID) -> tuple[int, int]:
+            found = place(log, greatest)
+            for merge in merges:
+                merge()
+            return found
+
+        wanted = len(list(stream.range("310", "360")))
+        monkeypatch.setattr(tally, "_behind", merged_meanwhile)
+        assert stream.count("310", "360") == wanted
+        assert next(merges, None) is None
 
 
 def test_who_was_passed_by_is_told_how_many_are_gone(store: Store) -> None:
