@@ -4,6 +4,7 @@ import errno
 import random
 from pathlib import Path
 
+import lmdb
 import pytest
 
 import diskstream
@@ -31,8 +32,30 @@ def whole(store: Store) -> list[bytes]:
     return names
 
 
+def rows_of_streams(txn: lmdb.Transaction) -> int:
+    """How many rows of pending entries the view has; a row of its own, if there is one, is of no stream."""
+    return sum(len(bytes(key)) > 16 for key, _ in txn.cursor())
+
+
 def left_over(store: Store) -> list[str]:
     return [path.name for path in (store.path / "streams").iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("are_open", [False, True])
+def test_what_was_pending_goes_from_the_view_with_them(tmp_path: Path, are_open: bool) -> None:
+    """Nobody asks for it any more, and it would take its room for ever."""
+    make(tmp_path, NAMES[:3])
+    with diskstream.open(tmp_path, fsync="os", pending_rows=1) as store:
+        for name in NAMES[:3]:
+            stream = store.stream(name)
+            stream.add_many([{"n": number} for number in range(20)])
+            assert len(stream.group("g", start="0").consumer("c").read(count=21)) == 21
+    with diskstream.open(tmp_path, fsync="os", pending_rows=1) as store:
+        assert [len(store.stream(name)) for name in NAMES[: 3 * are_open]] == [21] * 3 * are_open
+        assert store._view is not None
+        assert store._view.read(rows_of_streams) > 0
+        assert store._delete_all(NAMES[:3]) == 3
+        assert store._view.read(rows_of_streams) == 0
 
 
 @pytest.mark.parametrize("are_open", [False, True])

@@ -3,8 +3,9 @@
 import os
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -350,6 +351,25 @@ def test_a_lease_is_in_use_for_as_long_as_it_is_read(small: Store) -> None:
     leases.release(lease)
     with pytest.raises(NotAStoreError, match="run out"):
         list(found)
+
+
+def test_who_reads_a_lease_says_so_four_times_in_its_time(small: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Said more rarely, it could run out between two entries of who reads steadily."""
+    lease = small.lease(["x"], ttl_s=8.0)
+    now = 100.0
+    said: list[float] = []
+
+    def entries() -> Iterator[int]:
+        nonlocal now
+        for number in range(9):
+            yield number
+            now += 1.0
+
+    with monkeypatch.context() as patched:
+        patched.setattr(leases, "time", SimpleNamespace(monotonic=lambda: now))
+        patched.setattr(leases, "touch", lambda _: said.append(now))
+        assert list(leases.used(lease, entries())) == list(range(9))
+    assert said == [100.0, 102.0, 104.0, 106.0, 108.0]
 
 
 def test_a_lease_goes_at_once(small: Store, monkeypatch: pytest.MonkeyPatch) -> None:
