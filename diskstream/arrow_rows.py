@@ -10,7 +10,7 @@ from diskstream.errors import ArgumentError, ArgumentTypeError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["MAX_FRAMES", "PackedRows", "column_of", "pack"]
+__all__ = ["MAX_FRAMES", "PackedRows", "column_of", "pack", "value_bytes"]
 
 MAX_FRAMES = 4096  # of one batch: far more than fit in memory, at 64 MiB each
 
@@ -56,6 +56,16 @@ def pack(batch: "pa.RecordBatch", ids: str = "auto") -> list[PackedRows]:
         return []
     named = [(_field_name(name), _buffers(_as_binary(column, name))) for name, column in others]
     return pack_columns(named, batch.num_rows, given)
+
+
+def value_bytes(batch: "pa.RecordBatch") -> int:
+    """How many bytes the values have that `pack` takes from a batch, as they are stored: without names and IDs."""
+    _, pc = _arrow()
+    columns = list(zip(batch.schema.names, batch.columns, strict=True))
+    lists = [_as_lists(column) for name, column in columns if name == _FIELDS and _is_list(column.type)]
+    fields = [each for each in columns if each[0] not in _NO_FIELDS]
+    taken = [(_FIELDS, _parts_of(column)["value"]) for column in lists] or fields
+    return sum(pc.sum(pc.binary_length(_as_binary(column, name))).as_py() or 0 for name, column in taken)
 
 
 def _check_left_out(columns: list[tuple[str, Any]], *, asked: bool) -> None:
@@ -248,20 +258,34 @@ def _buffers(column: Any) -> _Column:
     return offsets, wide, body, bits, start, bit
 
 
-def _packed_lists(column: Any, given: _IDsGiven | None) -> list[PackedRows]:
-    pa, pc = _arrow()
-    if len(column) == 0:
-        return []
+def _as_lists(column: Any) -> Any:
+    """A column of maps as one of lists of fields; any other as it is."""
+    pa, _ = _arrow()
+    if not pa.types.is_map(column.type):
+        return column
+    struct = pa.struct([("name", column.type.key_type), ("value", column.type.item_type)])
+    return column.cast(pa.list_(struct))
+
+
+def _parts_of(column: Any) -> dict[str, Any]:
+    """The names and the values in a column of lists of fields, one list behind the other."""
+    pa, _ = _arrow()
     wanted = ("name", "value")
-    if pa.types.is_map(column.type):
-        struct = pa.struct([("name", column.type.key_type), ("value", column.type.item_type)])
-        column = column.cast(pa.list_(struct))
     pairs = column.flatten()  # without what null lists may hide
     kind = pairs.type
     parts = dict(zip((field.name for field in kind), pairs.flatten(), strict=True)) if pa.types.is_struct(kind) else {}
     if tuple(sorted(parts)) != wanted:
         raise ArgumentTypeError(f"the column 'fields' is {column.type}: its structs have a name and a value")
-    names, values = (_buffers(_as_binary(parts[part], f"fields.{part}")) for part in wanted)
+    return parts
+
+
+def _packed_lists(column: Any, given: _IDsGiven | None) -> list[PackedRows]:
+    pa, pc = _arrow()
+    if len(column) == 0:
+        return []
+    column = _as_lists(column)
+    parts = _parts_of(column)
+    names, values = (_buffers(_as_binary(parts[part], f"fields.{part}")) for part in ("name", "value"))
     lengths = pc.fill_null(pc.list_value_length(column), 0).cast(pa.uint32())
     ends = pc.cumulative_sum_checked(lengths)
     bounds = bytes(4) + ends.buffers()[1].slice(ends.offset * 4, len(ends) * 4).to_pybytes()

@@ -91,3 +91,17 @@ def test_two_columns_of_a_name_that_says_what_a_row_is_are_refused(tmp_path: Pat
     names = ["id_ms", "id_seq", "ts", "v", name] if name.startswith(("id_", "ts")) else [name, "v", name]
     pq.write_table(pa.Table.from_arrays([pa.array([1, 2])] * len(names), names), file)
     assert f"2 columns are called '{name}'" in imported(tmp_path, file, code=1)
+
+
+def test_the_bytes_of_values_are_those_that_are_stored(tmp_path: Path) -> None:
+    """Offsets, names and IDs counted too: of a table it was some times what it was of the same rows as CSV."""
+    ids = {"id_ms": pa.array([1, 2], pa.uint64()), "id_seq": pa.array([0, 0], pa.uint64())}
+    pair = pa.struct([("value", pa.binary()), ("name", pa.binary())])
+    lists = [[{"name": b"n", "value": b"17"}], [{"name": b"n", "value": b"5"}, {"name": b"who", "value": b"ann"}]]
+    pq.write_table(pa.table({**ids, "fields": pa.array(lists, pa.list_(pair))}), tmp_path / "lists.parquet")
+    columns = {"n": pa.array([17, 5]), "who": pa.array([None, "ann"])}
+    pq.write_table(pa.table({**ids, **columns}), tmp_path / "columns.parquet")
+    for name in ("lists", "columns"):
+        (tmp_path / f"of {name}").mkdir()
+        said = imported(tmp_path / f"of {name}", tmp_path / f"{name}.parquet", code=0)
+        assert "2 rows with 6 bytes of values" in said

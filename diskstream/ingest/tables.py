@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
 import diskstream
-from diskstream.arrow_rows import pack
+from diskstream.arrow_rows import pack, value_bytes
 from diskstream.columnar import import_arrow
 from diskstream.commits import Commit
 from diskstream.ids import MIN_ID
@@ -176,7 +176,7 @@ def _add(
         return
     report.first_id, report.last_id = report.first_id or added[0], added[1]
     report.rows += part.num_rows
-    report.value_bytes += part.nbytes
+    report.value_bytes += value_bytes(part)
 
 
 @contextmanager
