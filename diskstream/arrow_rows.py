@@ -10,7 +10,7 @@ from diskstream.errors import ArgumentError, ArgumentTypeError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["MAX_FRAMES", "PackedRows", "column_of", "pack", "value_bytes"]
+__all__ = ["MAX_FRAMES", "PackedRows", "column_of", "pack", "stored", "value_bytes"]
 
 MAX_FRAMES = 4096  # of one batch: far more than fit in memory, at 64 MiB each
 
@@ -58,14 +58,29 @@ def pack(batch: "pa.RecordBatch", ids: str = "auto") -> list[PackedRows]:
     return pack_columns(named, batch.num_rows, given)
 
 
+def stored(batch: "pa.RecordBatch") -> "pa.RecordBatch":
+    """The same rows with each value as the bytes that `pack` makes of it; IDs and lists of fields as they are.
+
+    Raises:
+        ArgumentError, ArgumentTypeError: a column that no field can have: see `Stream.add_arrow`.
+    """
+    pa, _ = _arrow()
+    named = zip(batch.schema.names, batch.columns, strict=True)
+    columns = [
+        column if name in _NO_FIELDS or (name == _FIELDS and _is_list(column.type)) else _as_binary(column, name)
+        for name, column in named
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
 def value_bytes(batch: "pa.RecordBatch") -> int:
-    """How many bytes the values have that `pack` takes from a batch, as they are stored: without names and IDs."""
+    """How many bytes the values of a batch have, which is as `stored` makes it: without names and IDs."""
     _, pc = _arrow()
     columns = list(zip(batch.schema.names, batch.columns, strict=True))
     lists = [_as_lists(column) for name, column in columns if name == _FIELDS and _is_list(column.type)]
-    fields = [each for each in columns if each[0] not in _NO_FIELDS]
-    taken = [(_FIELDS, _parts_of(column)["value"]) for column in lists] or fields
-    return sum(pc.sum(pc.binary_length(_as_binary(column, name))).as_py() or 0 for name, column in taken)
+    values = [_as_binary(_parts_of(column)["value"], "fields.value") for column in lists]
+    values = values or [column for name, column in columns if name not in _NO_FIELDS]
+    return sum(pc.sum(pc.binary_length(column)).as_py() or 0 for column in values)
 
 
 def _check_left_out(columns: list[tuple[str, Any]], *, asked: bool) -> None:

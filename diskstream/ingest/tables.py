@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
 import diskstream
-from diskstream.arrow_rows import pack, value_bytes
+from diskstream.arrow_rows import pack, stored, value_bytes
 from diskstream.columnar import import_arrow
 from diskstream.commits import Commit
 from diskstream.ids import MIN_ID
@@ -171,6 +171,8 @@ def _add(
     part, ids, commit = what
     # Of the last batch that is held some frames may be missing: which of them are there is known where they are added.
     is_held = resumption.rows < resumption.held
+    if not is_held:
+        part = stored(part)  # once, to be added and to be counted
     if is_held or (added := stream.add_arrow(part, ids=ids, commit=commit)) is None:
         report.resumed += part.num_rows
         return
