@@ -3,6 +3,7 @@
 from diskstream.engine.belonging import give, give_folder
 from diskstream.engine.descriptors import are_short, tried_again
 from diskstream.engine.files import open_regular, read_small, reading, wrapped
+from diskstream.engine.folders import make_folders
 from diskstream.engine.locks import exclusively, lock_now
 from diskstream.engine.looks import (
     all_below,
@@ -29,6 +30,7 @@ __all__ = [
     "is_link",
     "is_there",
     "lock_now",
+    "make_folders",
     "named",
     "open_regular",
     "read_small",

@@ -11,7 +11,7 @@ from shutil import rmtree
 from diskstream.backups.repository import BackupError
 from diskstream.errors import StorageError
 from diskstream.store_files import Files, check_filesystem
-from diskstream.system_calls import followed, is_folder, is_link, is_there, lock_now, wrapped
+from diskstream.system_calls import followed, is_folder, is_link, is_there, lock_now, make_folders, wrapped
 
 __all__ = ["hidden", "lock", "must_be_empty", "put_in_place"]
 
@@ -56,10 +56,7 @@ def _parents(target: Path) -> Iterator[None]:
     files = Files()
     made: list[Path] = []
     try:
-        for folder in reversed([folder for folder in target.parents if not is_there(folder)]):
-            files.mkdir(folder)
-            made.append(folder)
-            files.sync_dir(folder.parent)
+        make_folders(target.parent, files.mkdir, files.sync_dir, made.append)
         yield
     except BaseException:
         with contextlib.suppress(StorageError):

@@ -18,7 +18,16 @@ from diskstream.backups.manifest import NAME as MANIFEST
 from diskstream.backups.manifest import Header, read_header, read_manifest
 from diskstream.errors import DiskstreamError, NewerFormatError, NotAStoreError, StorageError
 from diskstream.store_files import Files, store_uuid
-from diskstream.system_calls import followed, is_folder, is_there, lock_now, open_regular, read_small, wrapped
+from diskstream.system_calls import (
+    followed,
+    is_folder,
+    is_there,
+    lock_now,
+    make_folders,
+    open_regular,
+    read_small,
+    wrapped,
+)
 
 __all__ = [
     "Backup",
@@ -306,10 +315,7 @@ def _check_free(path: Path, files: Files) -> None:
     Raises:
         BackupError: it holds something else.
     """
-    missing = [folder for folder in (path, *path.parents) if not is_there(folder)]
-    for folder in reversed(missing):
-        files.mkdir(folder)
-        files.sync_dir(folder.parent)
+    make_folders(path, files.mkdir, files.sync_dir)
     if not is_folder(path):
         raise BackupError(path, "it is a file", "name a directory")
     ours = (_LOCK, f"{_DESCRIPTION}.tmp")

@@ -12,6 +12,7 @@ from typing import Any
 
 from diskstream._native import FORMAT_VERSION
 from diskstream.engine.files import Files, read_small, reading, unless_done, wrapped
+from diskstream.engine.folders import make_folders
 from diskstream.engine.looks import children, followed, is_folder, is_link, is_there, named, refuse_links, status
 from diskstream.errors import (
     NetworkFilesystemError,
@@ -235,16 +236,11 @@ def _make_store(path: Path, files: Files, *, create: bool) -> None:
         why = "there is no store.json in it" if is_there(path) else "there is no such directory"
         raise NotAStoreError(str(path), why, way_to_one(path))
     check_makeable(path)
-    if not is_there(path):
-        missing = [folder for folder in (path, *path.parents) if not is_there(folder)]
-        for folder in reversed(missing):
-            try:
-                files.mkdir(folder)
-            except (FileExistsError, FileNotFoundError):
-                raise NotAStoreError(
-                    str(folder), "it is a link to nothing, or no directory can be made there"
-                ) from None
-            files.sync_dir(folder.parent)
+    try:
+        make_folders(path, files.mkdir, files.sync_dir)
+    except (FileExistsError, FileNotFoundError) as error:
+        where = str(error.filename or path)
+        raise NotAStoreError(where, "it is a link to nothing, or no directory can be made there") from None
     files.mkdir(path / "streams")
     files.sync_dir(path)  # before store.json says that there is a store
     temporary = path / f"store.json.{secrets.token_hex(8)}.tmp"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from diskstream.engine import directory, stream_folders
 from diskstream.engine.files import Files
+from diskstream.engine.folders import sync_above
 from diskstream.engine.page import Page
 
 __all__ = ["open_page"]
@@ -23,8 +24,10 @@ def open_page(store: Path, files: Files) -> Page:
             return page
         try:
             generation = page.renew()
-            for folder in (store.parent, store, streams):
-                files.sync_dir(folder)  # names that a killed process may have left unflushed
+            # Names that a killed process may have left unflushed.
+            sync_above(store, files.sync_dir)
+            for folder in (store, streams):
+                files.sync_dir(folder)
             with contextlib.suppress(stream_folders.LeftError):  # of what is no stream any more: it keeps nobody out
                 stream_folders.sweep(streams, files)
             directory.sweep_descriptions(store, files)

@@ -15,7 +15,7 @@ from diskstream.errors import ArgumentError, FormatError, NewerFormatError
 from diskstream.exporting.placing import failing_at, sync_directory
 from diskstream.exporting.span import Span
 from diskstream.ids import EntryID
-from diskstream.system_calls import open_regular
+from diskstream.system_calls import make_folders, open_regular
 
 __all__ = ["NAME", "PART", "Manifest", "Part", "is_manifest"]
 
@@ -86,9 +86,7 @@ class Manifest:
             FormatError: the manifest is none.
         """
         with failing_at(directory, "write to"):
-            if not directory.exists():
-                directory.mkdir(parents=True)
-                sync_directory(directory.parent)
+            make_folders(directory, lambda each: each.mkdir(exist_ok=True), sync_directory)
             path = directory / NAME
             others = [each.name for each in directory.iterdir() if each.name != NAME]
             if others and not path.exists():

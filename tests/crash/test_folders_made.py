@@ -1,0 +1,139 @@
+"""The folders that a store, a backup, a restored store or an export lies in outlive a power cut, whoever made them."""
+
+import errno
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import diskstream
+from diskstream.backups import find_backup, make_backup, restore
+from diskstream.engine.files import Files
+from diskstream.errors import StorageError, storage_error
+from diskstream.exporting import ExportRequest, export_directory
+from tests.crash.disk import Disk
+from tests.crash.events import ROOT, Enter, Event, Names, SyncDir
+
+CUTS = 200
+ABOVE = ("a", "a/b", "a/b/c")
+
+
+class Folders:
+    """What is done to the names of folders below a root, by whichever call."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root, self.names = root, Names()
+        self.events: list[Event] = []
+        self._mkdir, self._fsync = os.mkdir, os.fsync
+        monkeypatch.setattr(os, "mkdir", self.mkdir)
+        monkeypatch.setattr(os, "fsync", self.fsync)
+
+    def _number(self, folder: Path) -> int | None:
+        if not folder.is_relative_to(self.root):
+            return None
+        return ROOT if folder == self.root else self.names.find(folder.relative_to(self.root).as_posix())
+
+    def mkdir(self, path: Path | str, mode: int = 0o777) -> None:
+        """Makes a folder."""
+        self._mkdir(path, mode)
+        above = self._number(Path(path).parent)
+        if above is not None:
+            made = Enter(above, Path(path).name, len(self.events) + 1000, is_directory=True)
+            self.names.apply(made)
+            self.events.append(made)
+
+    def fsync(self, fd: int) -> None:
+        """Makes the names in a folder durable, where it is one."""
+        self._fsync(fd)
+        number = self._number(Path(f"/proc/self/fd/{fd}").readlink())
+        if number is not None:
+            self.events.append(SyncDir(number))
+
+    def lost(self, path: str) -> int:
+        """How many power cuts take a folder that is there now."""
+        disk, rng = Disk({}), random.Random(7)
+        for event in self.events:
+            disk.apply(event)
+        return sum(path not in disk.cut(rng)[0] for _ in range(CUTS))
+
+
+def store_at(place: Path) -> None:
+    with diskstream.open(place) as store:
+        store.stream("s").add({"a": "1"}, "1-1")
+
+
+def made_at(place: Path) -> None:
+    store_at(place / "store")
+
+
+def backed_up_at(place: Path) -> None:
+    make_backup(place.parents[3] / "source", place)
+
+
+def restored_at(place: Path) -> None:
+    restore(find_backup(place.parents[3] / "backups"), place / "store")
+
+
+def exported_at(place: Path) -> None:
+    with diskstream.open(place.parents[3] / "source", read_only=True) as store:
+        export_directory(store, ExportRequest([b"s"], "csv"), place, rows_per_file=10)
+
+
+@pytest.mark.parametrize("made", range(4), ids=["none", "the first", "two", "all"])
+@pytest.mark.parametrize("work", [made_at, backed_up_at, restored_at, exported_at])
+def test_folders_that_a_killed_process_made_are_durable_once_others_have_used_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: Callable[[Path], None], made: int
+) -> None:
+    """Who made them was killed before it flushed the last name. It was there, and so it was flushed by nobody: what was
+    put into it was reported as durable, and went with it in a power cut."""
+    store_at(tmp_path / "source")
+    make_backup(tmp_path / "source", tmp_path / "backups")
+    root = tmp_path / "root"
+    root.mkdir()
+    folders = Folders(root, monkeypatch)
+    for above, each in zip(("", *ABOVE), ABOVE[:made], strict=False):
+        os.mkdir(root / each)  # noqa: PTH102  # the very call that is noted
+        if each != ABOVE[:made][-1]:  # the last one's maker is killed here
+            fd = os.open(root / above, os.O_RDONLY)
+            os.fsync(fd)
+            os.close(fd)
+    work(root / ABOVE[-1])
+    assert folders.lost(ABOVE[-1]) == 0
+
+
+def test_a_folder_that_nobody_flushes_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = Folders(tmp_path, monkeypatch)
+    (tmp_path / "a").mkdir()
+    assert folders.lost("a") > 0
+
+
+def test_a_folder_that_this_user_may_not_list_can_hold_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a service may be given one below a folder of root's, mode 0711. The store could not be opened by it."""
+    place = tmp_path / "above" / "store"
+    place.mkdir(parents=True)
+    whole = Files.sync_dir
+
+    def refused(files: Files, path: Path) -> None:
+        if path == place.parent:
+            raise storage_error(str(path), "open", errno.EACCES, os.strerror(errno.EACCES))
+        whole(files, path)
+
+    monkeypatch.setattr(Files, "sync_dir", refused)
+    store_at(place)
+    make_backup(place, tmp_path / "backups")
+
+
+def test_a_disk_that_fails_to_flush_the_name_of_a_folder_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "above" / "store"
+    place.mkdir(parents=True)
+
+    def refused(_: Files, path: Path) -> None:
+        raise storage_error(str(path), "flush", errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(Files, "sync_dir", refused)
+    with pytest.raises(StorageError, match="could not flush"):
+        store_at(place)
