@@ -250,14 +250,18 @@ def _remove(path: Path) -> None:
 
 
 def make_folders(folder: Path) -> None:
-    """Makes a folder two levels below a store, and the one above it, as the store makes its own.
+    """Makes a folder two levels below a store, and the one above it, as a store makes its own, and both names durable.
+
+    Also of those that are there: who made them may have been killed before it flushed that, or be about to.
 
     Raises:
         StorageError: the disk said no, or one of them is a symbolic link.
     """
+    files = Files()
     for each in (folder.parent, folder):
         refuse_link(each)
-        Files().mkdir(each)
+        files.mkdir(each)
+        files.sync_dir(each.parent)
 
 
 def flush_folder(folder: Path) -> None:

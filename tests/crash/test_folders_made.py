@@ -13,6 +13,7 @@ from diskstream.backups import find_backup, make_backup, restore
 from diskstream.engine.files import Files
 from diskstream.errors import StorageError, storage_error
 from diskstream.exporting import ExportRequest, export_directory
+from diskstream.spark.staging import make_folders
 from tests.crash.disk import Disk
 from tests.crash.events import ROOT, Enter, Event, Names, SyncDir
 
@@ -101,6 +102,18 @@ def test_folders_that_a_killed_process_made_are_durable_once_others_have_used_th
             os.close(fd)
     work(root / ABOVE[-1])
     assert folders.lost(ABOVE[-1]) == 0
+
+
+@pytest.mark.parametrize("made", [(), ("staging",), ("staging", "staging/job")], ids=len)
+def test_the_folders_of_staged_rows_and_of_commits_are_durable_whoever_made_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: tuple[str, ...]
+) -> None:
+    """A commit that was durable listed files whose folder a power cut took: their rows were appended by nobody."""
+    folders = Folders(tmp_path, monkeypatch)
+    for each in made:
+        (tmp_path / each).mkdir()  # and its maker is killed
+    make_folders(tmp_path / "staging" / "job")
+    assert folders.lost("staging/job") == 0
 
 
 def test_a_folder_that_nobody_flushes_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

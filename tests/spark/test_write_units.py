@@ -165,7 +165,9 @@ def test_a_task_that_fails_leaves_no_file_and_no_folder(at: Path) -> None:
     assert jobs_left(at) == []
 
 
-def test_a_staged_file_is_flushed_and_so_is_its_name(at: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_staged_file_is_flushed_and_so_are_its_name_and_those_of_its_folders(
+    at: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     flushed = []
     really = os.fsync
 
@@ -175,7 +177,8 @@ def test_a_staged_file_is_flushed_and_so_is_its_name(at: Path, monkeypatch: pyte
 
     monkeypatch.setattr(os, "fsync", fsync)
     (file,) = staged(at, [1])
-    assert flushed == [at / file.path, (at / file.path).parent]
+    folder = (at / file.path).parent
+    assert flushed == [at, folder.parent, at / file.path, folder]
 
 
 class _Full:
