@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from diskstream import leases
 from diskstream import store as stores
-from diskstream.arguments import check_path
+from diskstream.arguments import check_path, path_of
 from diskstream.backups.made import Made, Settings
 from diskstream.backups.manifest import (
     Header,
@@ -77,13 +77,14 @@ def make_backup(store: Path, target: Path, settings: Settings | None = None, *, 
         version: of diskstream, for the manifest.
 
     Raises:
-        ArgumentError: the target is a URL, or a bound is not above 0.
+        ArgumentError: the target is a URL, or no UTF-8, or a bound is not above 0.
         BackupError: the target is not for this store, or in use; no stream matches.
         NotAStoreError: there is no store.
         ReadOnlyError: the store cannot be written to: a backup must hold its files while it copies them.
         StorageError: the disk said no. The next backup takes over what this one has copied.
     """
     check_path(target, "the path of a backup")
+    path_of(target)  # what is in it is opened as a store, to be read back: not to find that out when all is copied
     settings = settings or Settings()
     check_pace("bytes_per_s", settings.bytes_per_s)
     with stores.open(store, create=False, **_QUIET):  # is a store, and ours to use

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from diskstream import store as stores
-from diskstream.arguments import check_path
+from diskstream.arguments import check_path, path_of
 from diskstream.backups.expiring import follow
 from diskstream.backups.manifest import Kept, KeptStream, Manifest, read_manifest
 from diskstream.backups.other_keys import OtherKeys
@@ -126,8 +126,9 @@ def plan(backup: Backup, target: Path, wanted: Wanted | None = None) -> Planned:
     """What `restore` would do with the same arguments; nothing is made, and nothing of the backup's files is read.
 
     Raises:
-        BackupError, NoSuchStreamError, StreamExistsError, StorageError: as `restore`.
+        ArgumentError, BackupError, NoSuchStreamError, StreamExistsError, StorageError: as `restore`.
     """
+    path_of(target)
     chosen = wanted or Wanted()
     with wrapped(target, "look at"), backup.used():
         manifest, into_store = _looked_up(backup, target, chosen)
@@ -147,13 +148,14 @@ def restore(backup: Backup, target: Path, wanted: Wanted | None = None) -> Resto
     """Makes a store at `target`, which must be missing or empty; or streams of the store there, whose names are free.
 
     Raises:
-        ArgumentError: the target is a URL.
+        ArgumentError: the target is a URL, or no UTF-8.
         BackupError: the backup is damaged; the target is not free, or in use; a server's key there has that name.
         NoSuchStreamError: the backup has no such stream.
         StreamExistsError: the store has one of that name.
         StorageError: the disk said no. Nothing is at the target then, or none of the streams in the store.
     """
     check_path(target, "the path of a store")
+    path_of(target)  # it is opened as one when all is copied
     chosen = wanted or Wanted()
     with wrapped(target, "use"), backup.used():
         manifest, into_store = _looked_up(backup, target, chosen)
