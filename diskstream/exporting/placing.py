@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import hashlib
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ __all__ = ["check_outside", "create_whole", "failing_at", "sync_directory"]
 _FLUSH_EVERY_S: Final = 0.005
 # What a user has written for himself, where he says: as the umask has it, as with any other program.
 _MODE: Final = 0o644
+_MAX_NAME_BYTES: Final = 255  # of Linux's file systems
 _T = TypeVar("_T")
 
 
@@ -57,6 +59,14 @@ def _words(error: OSError) -> str:
     return os.strerror(error.errno) if error.errno else str(error)
 
 
+def _partial_name(name: str) -> str:
+    """The same each time, so that what was killed is found; and a name, however long that of the file is."""
+    short = f".{name}.partial"
+    if len(os.fsencode(short)) <= _MAX_NAME_BYTES:
+        return short
+    return f".{hashlib.sha256(os.fsencode(name)).hexdigest()}.partial"
+
+
 def create_whole(path: Path, write: Callable[[Any], _T], *, replace: bool) -> _T:
     """What `write` puts into a sink of pyarrow becomes the file at `path` when it ends well, and nothing otherwise.
 
@@ -71,7 +81,7 @@ def create_whole(path: Path, write: Callable[[Any], _T], *, replace: bool) -> _T
             raise ArgumentError(what)
     if is_taken and not replace:
         raise _taken(path)
-    beside = path.with_name(f".{path.name}.partial")
+    beside = path.with_name(_partial_name(path.name))
     with failing_at(path, "write"):
         claim = _Claim()
         # Ctrl-C may come at any instruction. A context manager made of a generator would hear of it too late where it

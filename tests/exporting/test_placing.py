@@ -111,3 +111,14 @@ def test_the_second_name_is_left_to_one_that_is_between_the_two_steps(with_two_n
         with pytest.raises(ArgumentError, match="another export is writing"):
             placing.create_whole(with_two_names, lambda sink: sink.write(b"anew"), replace=True)
     assert beside.samefile(with_two_names)
+
+
+@pytest.mark.parametrize(
+    "name", ["x" * 246, "x" * 247, "x" * 255, "\u20ac" * 85], ids=["fits", "one more", "longest", "bytes"]
+)
+def test_a_file_may_have_the_longest_name_that_there_is(tmp_path: Path, name: str) -> None:
+    """The name under which it is written first is longer, and so it was refused."""
+    path = tmp_path / name
+    placing.create_whole(path, lambda sink: sink.write(b"all"), replace=False)
+    assert path.read_bytes() == b"all"
+    assert list(tmp_path.iterdir()) == [path]
