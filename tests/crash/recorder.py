@@ -223,7 +223,10 @@ class RecordingFiles(Files):
         self.done()
 
     def sync_dir(self, path: Path) -> None:
-        """Makes names durable."""
+        """Makes names durable. What lies above the root is so from the start, and no part of the trace."""
+        if not path.is_relative_to(self.root):
+            super().sync_dir(path)
+            return
         self._begin("sync_dir", path)
         super().sync_dir(path)
         relative = path.relative_to(self.root).as_posix()
