@@ -1,9 +1,12 @@
 """What the server has counted since it started."""
 
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from operator import sub
 
-__all__ = ["Counts"]
+__all__ = ["Counts", "Pace"]
+
+# Of less than that a pace would be made of a few commands, by chance.
+_SHORTEST_S = 0.5
 
 
 @dataclass(slots=True)
@@ -38,3 +41,34 @@ class Counts:
     def since(self, before: "Counts") -> "Counts":
         """What was counted since these were as they were `before`."""
         return Counts(*map(sub, astuple(self), astuple(before)))
+
+
+class Pace:
+    """How much was counted a second, of late.
+
+    Args:
+        counts: what is looked at; it grows meanwhile.
+        now: the time, in seconds.
+
+    Attributes:
+        commands, bytes_in, bytes_out: a second, between the last two looks; 0 before there are two.
+    """
+
+    def __init__(self, counts: Counts, now: float) -> None:
+        self._counts = counts
+        self.begin(now)
+
+    def begin(self, now: float) -> None:
+        """Begins anew, as from the start."""
+        self._before, self._at = replace(self._counts), now
+        self.commands = self.bytes_in = self.bytes_out = 0.0
+
+    def look(self, now: float) -> None:
+        """Looks how much it has become; to be called about once a second."""
+        seconds = now - self._at
+        if seconds < _SHORTEST_S:
+            return
+        grown = self._counts.since(self._before)
+        self._before, self._at = replace(self._counts), now
+        self.commands = grown.commands / seconds
+        self.bytes_in, self.bytes_out = grown.bytes_in / seconds, grown.bytes_out / seconds

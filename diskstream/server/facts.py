@@ -46,6 +46,9 @@ def facts_of(server: "Server") -> dict[str, dict[str, int | float | str]]:
         "stats": {
             "total_connections_received": counts.connections,
             "total_commands_processed": counts.commands,
+            "instantaneous_ops_per_sec": round(server.pace.commands),
+            "instantaneous_input_kbps": f"{server.pace.bytes_in / 1024:.2f}",
+            "instantaneous_output_kbps": f"{server.pace.bytes_out / 1024:.2f}",
             "total_net_input_bytes": counts.bytes_in,
             "total_net_output_bytes": counts.bytes_out,
             "rejected_connections": counts.rejected,

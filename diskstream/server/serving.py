@@ -17,7 +17,7 @@ from diskstream.errors import DiskstreamError, PoisonedError
 from diskstream.plurals import number_of
 from diskstream.server.accepting import Door
 from diskstream.server.connection import Connection
-from diskstream.server.counts import Counts
+from diskstream.server.counts import Counts, Pace
 from diskstream.server.errors import ServeError
 from diskstream.server.facts import facts_of, gauges_of
 from diskstream.server.listeners import check_protected, close_all, open_listeners
@@ -62,6 +62,7 @@ class Server:
         self.settings, self.parts = settings, parts or installed()
         self.counts, self.counts_before = Counts(), Counts()
         self.started = time.monotonic()
+        self.pace = Pace(self.counts, self.started)
         self._renews, self._tidies_at = False, 0.0
         context = context_of(settings) if settings.tls_port else None
         self._limit_descriptors()
@@ -208,6 +209,7 @@ class Server:
     def reset_counts(self) -> None:
         """As `Host.reset_counts`; what Prometheus is told only grows."""
         self.counts_before = replace(self.counts)
+        self.pace.begin(time.monotonic())
 
     def reply_bytes(self) -> int:
         """As `Host.reply_bytes`: nobody with more than that waiting for it is kept."""
@@ -263,6 +265,7 @@ class Server:
 
     def _each_second(self, now: float) -> None:
         """Opens stores anew where writes have failed: the disk may be well again. And reads renewed certificates."""
+        self.pace.look(now)
         if self._renews:
             self._renews = False
             self._read_certificates()
