@@ -2,8 +2,8 @@
 
 from diskstream.engine.belonging import give, give_folder
 from diskstream.engine.descriptors import are_short, tried_again
+from diskstream.engine.durable_folders import make_folders
 from diskstream.engine.files import open_regular, read_small, reading, wrapped
-from diskstream.engine.folders import make_folders
 from diskstream.engine.locks import exclusively, lock_now
 from diskstream.engine.looks import (
     all_below,

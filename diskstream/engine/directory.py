@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from diskstream._native import FORMAT_VERSION
+from diskstream.engine.durable_folders import make_folders
 from diskstream.engine.files import Files, read_small, reading, unless_done, wrapped
-from diskstream.engine.folders import make_folders
 from diskstream.engine.looks import children, followed, is_folder, is_link, is_there, named, refuse_links, status
 from diskstream.errors import (
     NetworkFilesystemError,

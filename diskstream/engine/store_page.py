@@ -4,8 +4,8 @@ import contextlib
 from pathlib import Path
 
 from diskstream.engine import directory, stream_folders
+from diskstream.engine.durable_folders import sync_above
 from diskstream.engine.files import Files
-from diskstream.engine.folders import sync_above
 from diskstream.engine.page import Page
 
 __all__ = ["open_page"]
