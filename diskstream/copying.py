@@ -10,6 +10,7 @@ write to the source then is in the copy or not.
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -18,6 +19,7 @@ from typing import TypeVar
 from diskstream import idempotence
 from diskstream._native import Entry, EntryID
 from diskstream.engine.log import StreamLog
+from diskstream.engine.moved import cut_short
 from diskstream.engine.names import UNFINISHED, is_unfinished
 from diskstream.engine.view_rows import BY_ID
 from diskstream.errors import GroupExistsError, NoSuchStreamError
@@ -38,6 +40,7 @@ __all__ = [
     "fill_group",
     "is_of_a_copy",
     "is_unfinished",
+    "of_one_stream",
     "state_of",
     "temporary_name",
 ]
@@ -120,6 +123,19 @@ def check_whole(stream: Stream, until: EntryID = MAX_ID) -> None:
     last = stream.last_id()
     if until > last:
         stream.count(last, until)
+
+
+@contextmanager
+def of_one_stream(stream: Stream) -> Iterator[None]:
+    """Makes sure that all that is read within is of one stream: another may be given the name between two looks.
+
+    Raises:
+        ChangedError: at the end, where the name is another stream's by then, or nobody's.
+    """
+    before = stream.identity()
+    yield
+    if stream.identity() != before:
+        raise cut_short(stream)
 
 
 def state_of(stream: Stream) -> StreamState:
@@ -250,12 +266,14 @@ def copy_stream(source: Stream, target: Stream) -> None:
 
     Raises:
         NoSuchStreamError: there is no stream `source`.
+        ChangedError: the source was removed or renamed on the way; the target may be there, but is no copy.
         CorruptionError: the source is damaged; nothing is there then, or a part.
         StorageError: the disk said no; the target may be there in part.
     """
-    check_whole(source)
-    state = state_of(source)
-    fill(target, state, source.range(MIN_ID, state.last_id))
+    with of_one_stream(source):
+        check_whole(source)
+        state = state_of(source)
+        fill(target, state, source.range(MIN_ID, state.last_id))
 
 
 def _parts(rows: Iterable[_T]) -> Iterator[list[_T]]:

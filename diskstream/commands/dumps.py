@@ -16,8 +16,17 @@ from typing import Any
 
 from diskstream._native import EntryID
 from diskstream.commands.arguments import INT_MAX
+from diskstream.commands.begun_anew import begun_anew
 from diskstream.commands.replies import Failure
-from diskstream.copying import ConsumerState, GroupState, PendingState, StreamState, check_whole, state_of
+from diskstream.copying import (
+    ConsumerState,
+    GroupState,
+    PendingState,
+    StreamState,
+    check_whole,
+    of_one_stream,
+    state_of,
+)
 from diskstream.errors import CorruptionError, NewerFormatError
 from diskstream.retention_rule import RULE, RetentionRule
 from diskstream.stream import Stream
@@ -93,9 +102,15 @@ def dump_stream(stream: Stream) -> bytes:
     Raises:
         Failure: it is too large.
         NoSuchStreamError: there is none.
+        ChangedError: others give its name from stream to stream all the time.
         CorruptionError: it is damaged.
     """
-    return _pack(_body(stream))
+
+    def body() -> dict[str, Any]:
+        with of_one_stream(stream):
+            return _body(stream)
+
+    return _pack(begun_anew(body))
 
 
 def dump_values(kind: str, values: tuple[bytes, ...]) -> bytes:

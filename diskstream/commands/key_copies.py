@@ -12,7 +12,7 @@ from diskstream.commands.keyspace import DATABASES
 from diskstream.commands.replies import OK, Failure, Reply
 from diskstream.commands.table import Command, Run
 from diskstream.copying import fill, temporary_name
-from diskstream.errors import ArgumentError, StreamExistsError
+from diskstream.errors import ArgumentError, NoSuchStreamError, StreamExistsError
 
 __all__ = ["COMMANDS", "database_named"]
 
@@ -95,7 +95,12 @@ def _dump(caller: Caller, words: list[bytes]) -> Reply:
     if found is None:
         return None
     kind, values = found
-    return dump_stream(keyspace.stream(caller.database, key)) if kind == "stream" else dump_values(kind, values)
+    if kind != "stream":
+        return dump_values(kind, values)
+    try:
+        return dump_stream(keyspace.stream(caller.database, key))
+    except NoSuchStreamError:  # somebody has just removed it
+        return None
 
 
 def _restore_options(words: list[bytes]) -> tuple[bool, bool]:

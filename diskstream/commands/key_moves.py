@@ -5,13 +5,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+from diskstream.commands.begun_anew import begun_anew
 from diskstream.commands.caller import Caller
 from diskstream.commands.failures import no_key
 from diskstream.commands.key_records import Key, KeyRecords, Record, gone, places
 from diskstream.commands.replies import Failure
 from diskstream.commands.versions import identity, version, version_of
 from diskstream.copying import copy_stream, temporary_name
-from diskstream.errors import DiskstreamError, StreamExistsError
+from diskstream.errors import ChangedError, DiskstreamError, NoSuchStreamError, StreamExistsError
 from diskstream.store import Store
 from diskstream.stream import Stream
 
@@ -86,7 +87,7 @@ class MovingKeys:
                 return self._has_put(target, {target: record}, replace=replace)
         expires = self.expires_at(database, key)
         with self._copied(source, target) as fresh, self._records.changing():
-            if not self._may_copy(source, target, replace=replace):
+            if fresh is None or not self._may_copy(source, target, replace=replace):
                 return False  # somebody was faster
             try:
                 self._take(target, fresh, expires, replace=replace)
@@ -108,13 +109,26 @@ class MovingKeys:
         return self._kind_at(source) is not None and (replace or self._kind_at(target) is None)
 
     @contextlib.contextmanager
-    def _copied(self, source: Key, target: Key) -> Iterator[Stream]:
-        """A copy of a stream, in the store of `target`; unless it is given a name, it is gone afterwards."""
+    def _copied(self, source: Key, target: Key) -> Iterator[Stream | None]:
+        """A copy of a stream, in the store of `target`; unless it is given a name, it is gone afterwards.
+
+        None where the stream is gone by now.
+        """
         store = self._place_store(target[0])
-        fresh = store.stream(temporary_name())
+        fresh, made = store.stream(temporary_name()), False
+
+        def copy() -> None:
+            try:
+                copy_stream(self._place_store(source[0]).stream(source[1]), fresh)
+            except ChangedError:
+                store.delete(fresh.name)
+                raise
+
         try:
-            copy_stream(self._place_store(source[0]).stream(source[1]), fresh)
-            yield fresh
+            with contextlib.suppress(NoSuchStreamError):
+                begun_anew(copy)
+                made = True
+            yield fresh if made else None
         finally:
             store.delete(fresh.name)
 
@@ -155,7 +169,7 @@ class MovingKeys:
                 return False
             before, expires = version(self._plain(source)), self.expires_at(database, key)
             with self._copied(source, target) as fresh, self._records.changing():
-                if not self._may_copy(source, target, replace=False):
+                if fresh is None or not self._may_copy(source, target, replace=False):
                     return False
                 copied = version(fresh)
                 try:

@@ -1,6 +1,7 @@
 """XINFO: what there is to know of a stream, its groups and their consumers."""
 
 from diskstream.commands.arguments import Words
+from diskstream.commands.begun_anew import begun_anew
 from diskstream.commands.caller import Caller
 from diskstream.commands.failures import c_text, no_key
 from diskstream.commands.help import help_of
@@ -71,7 +72,7 @@ def _full(caller: Caller, stream: Stream, given: list[bytes]) -> Reply:
         count = words.take_int()
     most = most_bytes(caller, count or None) if count >= 0 else None
     if most is not None:  # looked at before all of it is in memory
-        bounded(iter(stream.range("-", "+", count or None)), most)
+        begun_anew(lambda: bounded(iter(stream.range("-", "+", count or None)), most))
     info, full = stream.summary(), stream.info_full(count if count >= 0 else _SHOWN)
     return Map([*_head(info), (b"entries", full.entries), (b"groups", [_full_group(each) for each in full.groups])])
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Collection
 
-from diskstream._native import EntryID
+from diskstream._native import Entry, EntryID
 from diskstream.commands.arguments import Words, c_text
+from diskstream.commands.begun_anew import begun_anew
 from diskstream.commands.caller import Caller
 from diskstream.commands.failures import SYNTAX
 from diskstream.commands.id_words import as_end, as_id, as_start
@@ -41,9 +42,13 @@ def _range(caller: Caller, given: list[bytes], start: bytes, end: bytes, *, reve
     if count == 0:
         return NIL_ARRAY
     limit = None if count < 0 else count
-    entries = stream.revrange(high, low, limit) if reverse else stream.range(low, high, limit)
     most = most_bytes(caller, limit)
-    return list(entries) if most is None else bounded(iter(entries), most)
+
+    def read() -> list[Entry]:
+        entries = stream.revrange(high, low, limit) if reverse else stream.range(low, high, limit)
+        return list(entries) if most is None else bounded(iter(entries), most)
+
+    return begun_anew(read)
 
 
 def _xrange(caller: Caller, given: list[bytes]) -> Reply:
