@@ -51,6 +51,7 @@ _HOLD_S = 0.005
 _ASIDE_S = 0.0002
 _FIRST: Key = (0, 0, 0)
 _OWNED_FIRST: Key = (OWNED, 0, 0)
+_BEYOND: Key = (2**64 - 1, 2**64 - 1, 2**64 - 1)  # all times: the order has 63 bits for them
 _Cursor = tuple[Key, Key]  # in the order of times, of what nobody has and of what somebody has
 NEW = MAX_ID  # what `>` stands for, as in Redis
 
@@ -123,7 +124,9 @@ class Reading:
         """
         now = now_ms(self.log)
         oldest = now - (self.wanted.claim_ms or 0)
-        if oldest >= 0:
+        if oldest + 1 >= OWNED:
+            self._unripe = _BEYOND
+        elif oldest >= 0:
             self._unripe = OWNED | (oldest + 1), 0, 0  # nobody's entries are always ripe
         made: list[Delivery] = []
         self._again(self._but_gone(room, made, start or (_FIRST, _OWNED_FIRST)), made, room, now, gone=False)

@@ -3,6 +3,8 @@
 import itertools
 from pathlib import Path
 
+import pytest
+
 import diskstream
 
 
@@ -37,3 +39,16 @@ def test_none_is_longer_than_an_idle_time_can_be(tmp_path: Path) -> None:
             *group.consumer("c").read("0"),
         ]
         assert [(each.id, each.idle_ms) for each in given] == [(each, 2**63 - 1) for each in (first, second, third)]
+
+
+@pytest.mark.parametrize("now_ms", [2**63 - 1, 2**63, 2**64 - 1])
+def test_a_read_that_claims_takes_what_is_idle_at_the_greatest_times_there_are(tmp_path: Path, now_ms: int) -> None:
+    """A reader that claims got nothing at 63 bits, and at the last millisecond of 64 an OverflowError."""
+    now = [1_000]
+    with diskstream.open(tmp_path / "s", clock=lambda: now[0]) as store:
+        group = store.stream("x").group("g", start="0")
+        store.stream("x").add_many([{"n": number} for number in range(2)], ids=["1-1", "1-2"])
+        group.consumer("c").read()
+        now[0] = now_ms
+        assert [str(each.id) for each in group.consumer("d").read(claim_ms=0)] == ["1-1", "1-2"]
+        assert group.ripens_in_s(0) == 0
