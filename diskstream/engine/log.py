@@ -20,7 +20,7 @@ from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.kept_open import SharedCache
 from diskstream.engine.looks import names_in
 from diskstream.engine.moved import ForkedError, StreamMoved
-from diskstream.engine.page import APPEND, FLAG_CHECK, FLAG_MOVED, FLAG_ROTTEN, FLUSH, POISONED
+from diskstream.engine.page import APPEND, FLAG_CHECK, FLAG_MOVED, FLAG_ROTTEN, FLUSH, MAINTENANCE, POISONED
 from diskstream.engine.pending import StreamPending
 from diskstream.engine.recovery import RecoveryReport
 from diskstream.engine.segment import Segments
@@ -451,7 +451,8 @@ class StreamLog:
         self._lets_go, self.direct[0] = True, None
         self.native.close()
         # What another thread has under way ends first; whatever begins from now on finds the log closed.
-        for lock in (APPEND, FLUSH) if waits else ():
+        # Behind the last lock of the page whoever opens it next may be alone, and makes its locks anew.
+        for lock in (MAINTENANCE, APPEND, FLUSH) if waits else ():
             with contextlib.suppress(ForkedError), self.ctl.locked(lock):
                 pass
         files = [file.close for file in self._logs.values()]
