@@ -180,6 +180,8 @@ class Ctl:
     def clear_flags(self, flags: int) -> None: ...  # Clears flags
     def poison(self, reason: str) -> None: ...  # Closes the stream to writers of every process
     def publish(self, segment: int, offset: int, lsn: int, rings: bool = True) -> None: ...  # Sets all positions
+    @property
+    def is_maintained_here(self) -> bool: ...  # Whether one of our threads has the maintenance lock, or waits
     def locked(self, lock: int, wait: bool = True) -> Guard: ...  # `wait` false: what `with` gives says whether it has
     def set_hub(self, hub: Ctl) -> None: ...  # The store's page: who waits for very many pages sleeps there
     def ring(self) -> None: ...  # Wakes whoever waits for the page's bell

@@ -451,8 +451,12 @@ class StreamLog:
         self._lets_go, self.direct[0] = True, None
         self.native.close()
         # What another thread has under way ends first; whatever begins from now on finds the log closed.
-        # Behind the last lock of the page whoever opens it next may be alone, and makes its locks anew.
-        for lock in (MAINTENANCE, APPEND, FLUSH) if waits else ():
+        if waits and self.ctl.is_maintained_here:
+            # Once nobody has the page open any more, who opens it next makes its locks anew, and one would be held. What
+            # another process has under way is not waited for, since that has the page open, too.
+            with contextlib.suppress(ForkedError, ArgumentError), self.ctl.locked(MAINTENANCE):
+                pass  # an ArgumentError says that this very thread has it, in a call that the log is closed from
+        for lock in (APPEND, FLUSH) if waits else ():
             with contextlib.suppress(ForkedError), self.ctl.locked(lock):
                 pass
         files = [file.close for file in self._logs.values()]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diskstream.engine.directory_lock import DirectoryLock, is_taken
+from diskstream.engine.moved import StreamMoved
 from diskstream.engine.page import MAINTENANCE
 
 if TYPE_CHECKING:
@@ -57,12 +58,14 @@ def making_way(log: "StreamLog", work: Callable[[Progress], None], progress: Pro
         Whether it was done. It was not where others were at it, and `wait` is false.
 
     Raises:
-        StreamMoved: the stream is gone from here.
+        StreamMoved: the stream is gone from here, or the log was closed.
     """
     has_patience = True
 
     def watched(entries: int, size_bytes: int) -> None:
         progress(entries, size_bytes)
+        if log.closed:  # whoever closes it waits for this
+            raise StreamMoved
         if has_patience and is_taken(log.directory):
             raise _Wanted
 

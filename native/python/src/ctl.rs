@@ -1,7 +1,7 @@
 //! `Ctl`: the shared page of a stream.
 
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,8 @@ pub fn split(word: u64) -> (u64, u64) {
 #[pyclass(frozen, module = "diskstream._native")]
 pub struct Ctl {
     pub page: Arc<Page>,
+    /// Threads of this process that have the maintenance lock by this mapping, or wait for it.
+    maintaining: Arc<AtomicUsize>,
 }
 
 fn lock_of(number: u8) -> Lock {
@@ -82,11 +84,38 @@ pub struct Guard {
     lock: Lock,
     wait: bool,
     held: AtomicBool,
+    maintaining: Arc<AtomicUsize>,
 }
 
 #[pymethods]
 impl Guard {
     fn __enter__(&self, py: Python<'_>) -> PyResult<bool> {
+        // Counted before it is taken, until it is given up: who closes the page sees each holder there is.
+        self.count(AtomicUsize::fetch_add);
+        let taken = self.take(py);
+        if !matches!(taken, Ok(true)) {
+            self.count(AtomicUsize::fetch_sub);
+        }
+        taken
+    }
+
+    #[pyo3(signature = (*_details))]
+    fn __exit__(&self, _details: &Bound<'_, PyTuple>) {
+        if self.held.swap(false, Ordering::Relaxed) {
+            self.page.lock(self.lock).unlock();
+            self.count(AtomicUsize::fetch_sub);
+        }
+    }
+}
+
+impl Guard {
+    fn count(&self, change: impl Fn(&AtomicUsize, usize, Ordering) -> usize) {
+        if self.lock == Lock::Maintenance {
+            change(&self.maintaining, 1, Ordering::SeqCst);
+        }
+    }
+
+    fn take(&self, py: Python<'_>) -> PyResult<bool> {
         if self.wait {
             acquire(py, &self.page, self.lock)?;
             self.held.store(true, Ordering::Relaxed);
@@ -101,13 +130,6 @@ impl Guard {
         self.held.store(held, Ordering::Relaxed);
         Ok(held)
     }
-
-    #[pyo3(signature = (*_details))]
-    fn __exit__(&self, _details: &Bound<'_, PyTuple>) {
-        if self.held.swap(false, Ordering::Relaxed) {
-            self.page.lock(self.lock).unlock();
-        }
-    }
 }
 
 #[pymethods]
@@ -115,7 +137,7 @@ impl Ctl {
     #[new]
     fn new(py: Python<'_>, fd: RawFd, path: &str) -> PyResult<Ctl> {
         let page = Page::new(fd).map_err(|error| storage(py, path, "map", &error))?;
-        Ok(Ctl { page: Arc::new(page) })
+        Ok(Ctl { page: Arc::new(page), maintaining: Arc::new(AtomicUsize::new(0)) })
     }
 
     /// Makes the page anew. Only for who has proved that nobody else uses it.
@@ -222,7 +244,19 @@ impl Ctl {
     /// With `wait` false it does not wait for another holder; what `with` gives says whether it has the lock.
     #[pyo3(signature = (lock, wait=true))]
     fn locked(&self, lock: u8, wait: bool) -> Guard {
-        Guard { page: Arc::clone(&self.page), lock: lock_of(lock), wait, held: AtomicBool::new(false) }
+        Guard {
+            page: Arc::clone(&self.page),
+            lock: lock_of(lock),
+            wait,
+            held: AtomicBool::new(false),
+            maintaining: Arc::clone(&self.maintaining),
+        }
+    }
+
+    /// Whether a thread of this process has the maintenance lock, or waits for it.
+    #[getter]
+    fn is_maintained_here(&self) -> bool {
+        self.maintaining.load(Ordering::SeqCst) > 0
     }
 
     /// The word that readers sleep on: read it first, then look, then wait for it to change.
