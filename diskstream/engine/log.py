@@ -452,8 +452,8 @@ class StreamLog:
         self.native.close()
         # What another thread has under way ends first; whatever begins from now on finds the log closed.
         if waits and self.ctl.is_maintained_here:
-            # Once nobody has the page open any more, who opens it next makes its locks anew, and one would be held. What
-            # another process has under way is not waited for, since that has the page open, too.
+            # Once nobody has the page open any more, who opens it next makes its locks anew, and one would be held. For
+            # what another process has under way nobody waits: that one has the page open, too.
             with contextlib.suppress(ForkedError, ArgumentError), self.ctl.locked(MAINTENANCE):
                 pass  # an ArgumentError says that this very thread has it, in a call that the log is closed from
         for lock in (APPEND, FLUSH) if waits else ():

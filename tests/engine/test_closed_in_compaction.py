@@ -9,7 +9,8 @@ import pytest
 import diskstream
 from diskstream import ClosedError, DiskstreamError
 from diskstream.engine.page import MAINTENANCE, Page
-from tests.engine.children import child, say, until
+from tests.engine.children import child, until
+from tests.engine.users import looks_and_closes
 
 _PATIENCE_S = 0.3  # for a close that does not wait, as it should
 
@@ -95,10 +96,3 @@ def test_nobody_waits_for_what_another_process_has_under_way(tmp_path: Path) -> 
             with child(looks_and_closes, tmp_path / "s") as other:
                 assert other.hear() == "closed"
         assert not log.ctl.is_maintained_here
-
-
-def looks_and_closes(path: str) -> None:
-    """In a process of its own."""
-    with diskstream.open(path, fsync="os") as store:
-        assert len(store.stream("x")) == 1
-    say("closed")

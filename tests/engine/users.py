@@ -337,3 +337,10 @@ def end_before_a_flush(path: str, how: str) -> None:
 def add_behind_the_main_thread(store: diskstream.Store) -> None:
     threading.main_thread().join()
     store.stream("x").add({"by": "child", "n": "1"})
+
+
+def looks_and_closes(path: str) -> None:
+    """Opens a store, reads a stream, and says when it has closed it."""
+    with diskstream.open(path, fsync="os") as store:
+        assert len(store.stream("x")) == 1
+    say("closed")
