@@ -84,6 +84,28 @@ def test_after_a_failed_write_or_flush_nobody_may_write_until_the_stream_is_reop
         assert store.verify().ok
 
 
+def test_after_a_failed_reservation_of_ids_nobody_may_write_until_the_stream_is_reopened(tmp_path: Path) -> None:
+    """What the slot holds by now nobody knows: an ID above it could come again after a power cut."""
+    disk, now_ms = Disk("pwrite_sync"), 1_000
+    with opened(tmp_path / "s", disk, clock=lambda: now_ms) as store, child(use, tmp_path / "s", {}) as other:
+        first = store.stream("x").add({"n": 0})
+        assert first is not None
+        assert (other.hear(), other.ask("numbers")) == ("open", "0")
+        disk.ill, now_ms = True, 1_000_000  # beyond all that was reserved
+        with pytest.raises(StorageError):
+            store.stream("x").add({"n": 1})
+        disk.ill = False
+        with pytest.raises(PoisonedError, match="the reservation of IDs failed"):
+            store.stream("x").add({"n": 2})
+        assert other.ask("try 3") == "PoisonedError"
+        assert numbers(store) == [0]
+        with diskstream.open(tmp_path / "s", **SMALL) as again:
+            last = again.stream("x").add({"n": 4})
+            assert last is not None
+            assert last > first
+            assert numbers(again) == [0, 4]
+
+
 def test_a_stream_that_was_poisoned_is_written_anew_before_it_is_believed(tmp_path: Path) -> None:
     """After a failed flush the kernel may call pages clean that never reached the disk: flushing again would prove
     nothing."""

@@ -232,6 +232,22 @@ def test_tls(certificate: Path, asked: str) -> None:
                 assert plain.recv(1 << 16)[:1] != b"+"
 
 
+def test_a_client_too_many_is_told_nothing_in_plain_text_where_tls_is_spoken(certificate: Path) -> None:
+    """It would take the words for a broken handshake of a server that speaks no TLS."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    files = {"tls_cert_file": str(certificate / "cert.pem"), "tls_key_file": str(certificate / "key.pem")}
+    context = ssl.create_default_context(cafile=str(certificate / "cert.pem"))
+    settings = files | {"tls_auth_clients": "no", "tls_port": port, "maxclients": 1}
+    with serving(certificate / "store", **settings) as server, tls_client(context, port) as client:
+        assert client.call("PING") == b"PONG"
+        with socket.create_connection(("127.0.0.1", port)) as another:
+            another.settimeout(30)
+            assert another.recv(100) == b""
+        assert server.counts.rejected == 1
+
+
 def test_the_log_says_why_there_is_no_tls_with_a_client(certificate: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The client sees a connection that ends: who runs the server was told nothing. Each reason once, whoever comes."""
     with socket.socket() as probe:
