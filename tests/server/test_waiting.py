@@ -77,6 +77,18 @@ def test_a_group_that_waits_is_woken_by_another_process(server: Server, client: 
             assert values(reader.reply()) == [b"child"]
 
 
+def test_who_would_claim_is_woken_where_another_process_gives_an_entry_back(server: Server, client: Client) -> None:
+    """At once, and not when it would have looked again for what has become idle, which is an hour from now."""
+    client.call("XADD", "s", "1-0", "n", 1)
+    client.call("XGROUP", "CREATE", "s", "g", "0")
+    client.call("XREADGROUP", "GROUP", "g", "bob", "STREAMS", "s", ">")
+    hour_ms = 3_600_000
+    words = ("XREADGROUP", "GROUP", "g", "alice", "CLAIM", hour_ms, "BLOCK", 0, "STREAMS", "s", ">")
+    with diskstream.open(server.settings.dir) as other, blocked(server, 1, *words) as reader:
+        assert other.stream("s").group("g").nack("1-0") == 1
+        assert values(reader.reply()) == [b"1"]
+
+
 def test_many_readers_all_get_an_entry(server: Server, client: Client) -> None:
     readers = [blocked(server, n + 1, "XREAD", "BLOCK", 0, "STREAMS", "s", "$") for n in range(8)]
     client.call("XADD", "s", "*", "n", 7)
