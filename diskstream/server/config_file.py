@@ -17,6 +17,8 @@ _WORD = re.compile(r"""\s*("(?:\\x[0-9a-fA-F]{2}|\\.|[^"\\])*"|'(?:\\'|[^'])*'|[
 _ESCAPE = re.compile(rb"\\(x[0-9a-fA-F]{2}|.)", re.DOTALL)
 _NAMED = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"a": b"\a"}
 
+_OF_SEVERAL_WORDS: Final = frozenset({"bind", "client-output-buffer-limit"})
+
 # What a redis.conf may say and what means nothing here: what it is for does not exist, or is always so.
 _IGNORED = re.compile(
     r"acl.*|active-.*|activedefrag|always-show-logo|aof-.*|appenddirname|appendfilename|appendonly|auto-aof-.*"
@@ -125,6 +127,9 @@ def read_config(path: Path, known: Collection[str]) -> ConfigFile:
             continue  # there are no such clients
         refused = _REFUSED.get(name)
         if name in known:
+            if len(values) > 1 and name not in _OF_SEVERAL_WORDS:
+                what = f"{name} takes one value, not {len(values)}"
+                raise ServeError(f"{path}:{number}: {what}", hint='put "quotes" around one that has spaces')
             settings[name] = " ".join(values)
         elif _IGNORED.fullmatch(name) and refused is None:
             ignored.append(name)

@@ -186,6 +186,17 @@ def test_a_line_ends_where_redis_ends_it(tmp_path: Path) -> None:
     assert (found.port, found.timeout) == (7000, 0)
 
 
+def test_a_value_of_several_words_stands_in_quotes_as_in_redis(tmp_path: Path) -> None:
+    """The password was `a b`, which nobody had meant."""
+    path = tmp_path / "redis.conf"
+    path.write_text("requirepass a b\n", encoding="utf-8")
+    with pytest.raises(ServeError, match=r"redis\.conf:1: requirepass takes one value, not 2$"):
+        merged({}, {}, path)
+    path.write_text('requirepass "a b"\nbind 127.0.0.1 -::1\n', encoding="utf-8")
+    found = merged({}, {}, path)
+    assert (found.requirepass, found.bind) == ("a b", ("127.0.0.1", "-::1"))
+
+
 def test_every_setting_is_in_the_page_and_shown_as_it_is_set() -> None:
     page = (Path(__file__).parents[2] / "docs" / "server.md").read_text(encoding="utf-8")
     shown = ServerSettings().as_text()
