@@ -8,7 +8,7 @@ from threading import get_ident
 import pytest
 
 from diskstream._native import LogFile
-from diskstream.engine import directory, names, recovery, replacing, stream_folders, torn
+from diskstream.engine import names, recovery, replacing, stream_folders, torn
 from diskstream.engine.files import Files, LogFileLike, NewFile
 from diskstream.engine.page import Page
 from tests.crash.events import Tree
@@ -54,11 +54,11 @@ def _without(kind: type[RecordingFiles], module: str) -> Callable[[Path, Tree | 
 
 
 STEPS: dict[str, Callable[[Path, Tree | None], RecordingFiles]] = {
-    "no flush of the directory behind a new stream": _without(_NoDirectoryFlushIn, "directory"),
+    "no flush of the directory behind a new stream": _without(_NoDirectoryFlushIn, "stream_folders"),
     "no flush of the directory behind a roll": _without(_NoDirectoryFlushIn, "roll"),
     "no flush of the directory behind a sealed segment": _without(_NoDirectoryFlushIn, "seal"),
     "no flush of the directory behind a stub": _without(_NoDirectoryFlushIn, "cold"),
-    "a stream is renamed before its log is durable": _without(_NoFileFlushIn, "directory"),
+    "a stream is renamed before its log is durable": _without(_NoFileFlushIn, "stream_folders"),
     "a log is renamed before it is durable": _without(_NoFileFlushIn, "roll"),
     "a sealed segment is renamed before it is durable": _without(_NoFileFlushIn, "seal"),
     "a stub is renamed before it is durable": _without(_NoFileFlushIn, "cold"),
@@ -152,8 +152,8 @@ def let_go_too_early(patch: pytest.MonkeyPatch) -> None:
         remove(hidden, files)
         files.sync_dir(hidden.parent)
 
-    patch.setattr(directory, "rename_stream", rename_stream)
-    patch.setattr(directory, "remove_hidden", remove_hidden)
+    patch.setattr(stream_folders, "rename_stream", rename_stream)
+    patch.setattr(stream_folders, "remove_hidden", remove_hidden)
 
 
 REPLACED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {

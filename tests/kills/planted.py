@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from diskstream import Stream
-from diskstream.engine import directory, seal
+from diskstream.engine import seal, stream_folders
 from diskstream.engine.files import Files, wrapped
 from tests.engine.children import say
 from tests.kills.run import Job, run
@@ -65,7 +65,7 @@ def made_bit_by_bit(patch: pytest.MonkeyPatch) -> None:
 
 def left_lying_about(patch: pytest.MonkeyPatch) -> None:
     """What an interrupted creation or removal left is never taken away."""
-    patch.setattr(directory, "sweep", lambda *_: 0)
+    patch.setattr(stream_folders, "sweep", lambda *_: 0)
 
 
 def errors_of_the_system(patch: pytest.MonkeyPatch) -> None:

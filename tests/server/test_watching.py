@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import diskstream
-from diskstream.engine import directory, names
+from diskstream.engine import names, stream_folders
 from diskstream.watching import Watch
 from tests.engine.children import child
 from tests.processes.child import hold
@@ -105,7 +105,7 @@ def test_a_name_that_comes_does_not_make_all_others_be_looked_for(
 def test_few_names_are_looked_for_one_by_one_where_there_are_many_streams(
     store: diskstream.Store, other: diskstream.Store, looked: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(directory, "_LISTED_FOR_A_LOOK", 1)
+    monkeypatch.setattr(stream_folders, "_LISTED_FOR_A_LOOK", 1)
     for number in range(30):
         store.stream(f"s{number}")._log(create=True)
     with other, Watch() as watch:
