@@ -4,7 +4,7 @@ import errno
 from collections.abc import Callable
 from pathlib import Path
 
-from diskstream.engine.looks import is_there
+from diskstream.engine.looks import is_there, status
 from diskstream.errors import ReadOnlyError, StorageError
 
 __all__ = ["make_folders", "sync_above"]
@@ -44,8 +44,8 @@ def sync_above(folder: Path, sync: Callable[[Path], None]) -> None:
     Raises:
         StorageError: the disk said no.
     """
-    if folder.is_mount():
-        return
+    if status(folder).st_dev != status(folder.parent).st_dev:
+        return  # it is a disk by itself
     try:
         sync(folder.parent)
     except StorageError as error:
