@@ -263,6 +263,7 @@ def interrupt_everywhere(name: str) -> None:
                 store = made(path)
                 place = interrupted(store, WORKS[name], nth)
                 if place is None:
+                    store.close()  # lest its threads make a file in what is being removed
                     break
                 said = what(store, path)
                 del store
