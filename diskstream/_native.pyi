@@ -172,16 +172,12 @@ class Ctl:
     """The shared page of a stream: locks (0 append, 1 flush, 2 maintenance), positions, bells, flags."""
 
     def __new__(cls, fd: int, path: str) -> Ctl: ...
-    def init(self, generation: int, flags: int) -> None:
-        """Makes the page anew, of no boot; nobody else may be using it."""
+    def init(self, generation: int, flags: int) -> None: ...  # Anew, of no boot; nobody else may be using the page
     def confirm(self, boot: bytes) -> None: ...  # Says in which boot the log was put right: the last step of a recovery
-    def raise_flags(self, flags: int) -> None:
-        """Sets flags (1 poisoned, 2 moved, 4 check the tail, 8 rotten) and wakes readers."""
+    def raise_flags(self, flags: int) -> None: ...  # 1 poisoned, 2 moved, 4 check the tail, 8 rotten; wakes readers
     def clear_flags(self, flags: int) -> None: ...  # Clears flags
     def poison(self, reason: str) -> None: ...  # Closes the stream to writers of every process
     def publish(self, segment: int, offset: int, lsn: int, rings: bool = True) -> None: ...  # Sets all positions
-    @property
-    def is_maintained_here(self) -> bool: ...  # Whether one of our threads has the maintenance lock, or waits
     def locked(self, lock: int, wait: bool = True) -> Guard: ...  # `wait` false: what `with` gives says whether it has
     def set_hub(self, hub: Ctl) -> None: ...  # The store's page: who waits for very many pages sleeps there
     def ring(self) -> None: ...  # Wakes whoever waits for the page's bell
@@ -192,6 +188,8 @@ class Ctl:
     def ready(self) -> bool: ...  # Whether the page was made, by this version
     @property
     def is_of_our_namespace(self) -> bool: ...  # Whether it was made in this PID namespace, as far as anybody knows
+    @property
+    def is_maintained_here(self) -> bool: ...  # Whether a thread of this process has the maintenance lock, or waits
     @property
     def boot(self) -> bytes: ...  # The boot in which it was made: 16 bytes
     @property

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from diskstream import store as stores
-from diskstream.arguments import check_path, path_of
+from diskstream.arguments import path_of
 from diskstream.backups.expiring import follow
 from diskstream.backups.manifest import Kept, KeptStream, Manifest, read_manifest
 from diskstream.backups.other_keys import OtherKeys
@@ -154,8 +154,7 @@ def restore(backup: Backup, target: Path, wanted: Wanted | None = None) -> Resto
         StreamExistsError: the store has one of that name.
         StorageError: the disk said no. Nothing is at the target then, or none of the streams in the store.
     """
-    check_path(target, "the path of a store")
-    path_of(target)  # it is opened as one when all is copied
+    path_of(target)  # it is opened as one when all is copied: not to find out then that it cannot be
     chosen = wanted or Wanted()
     with wrapped(target, "use"), backup.used():
         manifest, into_store = _looked_up(backup, target, chosen)

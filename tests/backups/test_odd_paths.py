@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from diskstream import ArgumentError
-from diskstream.backups import find_backup, make_backup, plan, restore
+from diskstream.backups import find_backup, make_backup, plan, restore, restoring
 from tests.backups.world import filled
 
 NO_UTF_8 = os.fsdecode(b"kept\xff")
@@ -21,8 +21,15 @@ def test_a_backup_where_no_store_can_be_opened_is_refused_and_nothing_is_made(tm
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
-def test_a_restore_to_where_no_store_can_be_opened_is_refused_and_so_is_its_plan(tmp_path: Path) -> None:
+def test_a_restore_to_where_no_store_can_be_opened_is_refused_and_so_is_its_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its plan said that it would do, and it was refused when all was copied."""
+
+    def begun(_: Path) -> None:
+        raise AssertionError("it has begun to copy")
+
+    monkeypatch.setattr(restoring, "hidden", begun)
     filled(tmp_path / "store").close()
     make_backup(tmp_path / "store", tmp_path / "backups")
     for attempt in (plan, restore):
