@@ -179,6 +179,7 @@ class Ctl:
     def poison(self, reason: str) -> None: ...  # Closes the stream to writers of every process
     def publish(self, segment: int, offset: int, lsn: int, rings: bool = True) -> None: ...  # Sets all positions
     def locked(self, lock: int, wait: bool = True) -> Guard: ...  # `wait` false: what `with` gives says whether it has
+    def give_up(self, fd: int) -> bool: ...  # No lock any more; whether a thread has one: `fd` is closed with the last
     def set_hub(self, hub: Ctl) -> None: ...  # The store's page: who waits for very many pages sleeps there
     def ring(self) -> None: ...  # Wakes whoever waits for the page's bell
     def join_queue(self, group: int) -> Turn | None: ...  # At the queue's end; None where all places are taken
@@ -241,10 +242,9 @@ class Unknown:
 
 @final
 class Log:
-    """The active segment of a stream.
+    """The active segment of a stream: what an append lacks it has the resolver do, by a reason, and is tried again.
 
-    An append that finds something missing (room, the next segment, ...) calls the resolver with a reason, then tries
-    again; other calls return the reason as an int, 0 where there is none.
+    Other calls return the reason as an int, 0 where there is none.
     """
 
     def __new__(

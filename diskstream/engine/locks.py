@@ -117,8 +117,12 @@ class Locks:
                 self.record(fcntl.F_UNLCK)  # first, as at a death: who gets the other one looks at it
                 self.change(fcntl.LOCK_UN)
         finally:
-            self._end(_FLOCK)
-            self._end(_RECORDED)
+            self.forget()
+
+    def forget(self) -> None:
+        """Has no fork wait for them any more: they are given up, or will be by somebody else."""
+        self._end(_FLOCK)
+        self._end(_RECORDED)
 
     def close(self) -> None:
         """Gives them up, and closes the file."""

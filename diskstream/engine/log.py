@@ -19,7 +19,7 @@ from diskstream.engine import audit, closing, frontier, names, opening, recovery
 from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.kept_open import SharedCache
 from diskstream.engine.looks import names_in
-from diskstream.engine.moved import ForkedError, StreamMoved
+from diskstream.engine.moved import ForkedError, GivenUpError, StreamMoved
 from diskstream.engine.page import APPEND, FLAG_CHECK, FLAG_MOVED, FLAG_ROTTEN, FLUSH, MAINTENANCE, POISONED
 from diskstream.engine.pending import StreamPending
 from diskstream.engine.recovery import RecoveryReport
@@ -41,6 +41,8 @@ __all__ = ["StreamLog", "StreamMoved"]
 
 # Reasons, as native/python/src/errors.rs numbers them.
 EXTEND, ROLL, FOLLOW, CHECK, MOVED, FRONTIER, ROTTEN, CLOSED = range(1, 9)
+
+_HAS_NO_LOCK = ForkedError, GivenUpError  # the parent has it; nobody takes it any more
 
 _MAX_STEP_BYTES = 4 << 20
 # Under `always` the zeros are flushed together with the next commit, which must not wait for long.
@@ -454,10 +456,10 @@ class StreamLog:
         if waits and self.ctl.is_maintained_here:
             # Once nobody has the page open any more, who opens it next makes its locks anew, and one would be held. For
             # what another process has under way nobody waits: that one has the page open, too.
-            with contextlib.suppress(ForkedError, ArgumentError), self.ctl.locked(MAINTENANCE):
+            with contextlib.suppress(*_HAS_NO_LOCK, ArgumentError), self.ctl.locked(MAINTENANCE):
                 pass  # an ArgumentError says that this very thread has it, in a call that the log is closed from
         for lock in (APPEND, FLUSH) if waits else ():
-            with contextlib.suppress(ForkedError), self.ctl.locked(lock):
+            with contextlib.suppress(*_HAS_NO_LOCK), self.ctl.locked(lock):
                 pass
         files = [file.close for file in self._logs.values()]
         for close in (self.pending.close, self.segments.close, *files, self.page.close, self._whereabouts.close):

@@ -5,7 +5,7 @@ import os
 from diskstream import _native
 from diskstream.errors import ChangedError, ClosedError, DiskstreamError
 
-__all__ = ["FORKS", "ForkedError", "StreamMoved", "cut_short"]
+__all__ = ["FORKS", "ForkedError", "GivenUpError", "StreamMoved", "cut_short"]
 
 
 class StreamMoved(Exception):  # noqa: N818  # not an error: look the stream up again
@@ -21,6 +21,16 @@ class ForkedError(StreamMoved, ClosedError):
     def __init__(self) -> None:
         what = "this process was forked in the midst of a call, which goes on in its parent: begin the call again"
         DiskstreamError.__init__(self, what)
+
+
+class GivenUpError(StreamMoved, ClosedError):
+    """Another thread of this process closed the stream, or its store, just before this one took a lock of its page.
+
+    Where a stream is looked up again, the call is done anew; else this is what the thread is told.
+    """
+
+    def __init__(self) -> None:
+        DiskstreamError.__init__(self, "it was closed by another thread of this process: open it again")
 
 
 def cut_short(what: object) -> ChangedError:

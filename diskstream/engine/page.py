@@ -281,8 +281,12 @@ class Page:
         return self._fd < 0
 
     def close(self) -> None:
-        """Gives up the page."""
+        """Gives up the page: none of its locks is taken any more, and the descriptor goes with the last one held."""
         if self._fd < 0:
+            return
+        if self.ctl.give_up(self._fd):
+            self._locks.forget()
+            self._fd = -1
             return
         try:
             self._locks.give_up()

@@ -339,8 +339,8 @@ def add_behind_the_main_thread(store: diskstream.Store) -> None:
     store.stream("x").add({"by": "child", "n": "1"})
 
 
-def looks_and_closes(path: str) -> None:
+def looks_and_closes(path: str, entries: int = 1) -> None:
     """Opens a store, reads a stream, and says when it has closed it."""
     with diskstream.open(path, fsync="os") as store:
-        assert len(store.stream("x")) == 1
+        assert len(store.stream("x")) == entries
     say("closed")

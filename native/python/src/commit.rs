@@ -342,8 +342,10 @@ pub fn wait_durable(page: &Page, until: u64, latest: impl Fn() -> Outcome<Flusha
         let seen = page.bell(Bell::Flushed).load(Ordering::SeqCst);
         let mutex = page.lock(Lock::Flush);
         let locked = mutex.try_lock();
-        if locked == Locked::Mine {
-            return Err(Failure::Reentered);
+        match locked {
+            Locked::Mine => return Err(Failure::Reentered),
+            Locked::GivenUp => return Err(Failure::Reason(reason::CLOSED)),
+            _ => {}
         }
         if locked == Locked::No {
             if page.get(Word::Durable) >= until {

@@ -65,8 +65,10 @@ pub fn acquire(py: Python<'_>, page: &Page, lock: Lock) -> PyResult<()> {
             ours(py, page)?;
         }
     }
-    if locked == Locked::Mine {
-        return Err(failure(py, "ctl", Failure::Reentered));
+    match locked {
+        Locked::Mine => return Err(failure(py, "ctl", Failure::Reentered)),
+        Locked::GivenUp => return Err(errors::given_up(py)),
+        _ => {}
     }
     if locked == Locked::AfterDeath && lock == Lock::Append {
         page.raise_flags(FLAG_CHECK);
@@ -123,6 +125,9 @@ impl Guard {
         }
         ours(py, &self.page)?;
         let locked = self.page.lock(self.lock).try_lock();
+        if locked == Locked::GivenUp {
+            return Err(errors::given_up(py));
+        }
         if locked == Locked::AfterDeath && self.lock == Lock::Append {
             self.page.raise_flags(FLAG_CHECK);
         }
@@ -257,6 +262,12 @@ impl Ctl {
     #[getter]
     fn is_maintained_here(&self) -> bool {
         self.maintaining.load(Ordering::SeqCst) > 0
+    }
+
+    /// Ends the opening that `fd` is of: no lock is taken by it any more. True where a thread of this process has one: then
+    /// `fd` is closed, and its `flock` given up, with the last of them; else both are the caller's to do.
+    fn give_up(&self, fd: RawFd) -> bool {
+        self.page.give_up(fd)
     }
 
     /// The word that readers sleep on: read it first, then look, then wait for it to change.

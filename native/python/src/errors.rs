@@ -88,7 +88,16 @@ fn collect<'py, const N: usize>(values: [PyResult<Bound<'py, PyAny>>; N]) -> PyR
 
 /// A forked child goes on with a call of its parent's, and with what that had open: it is to be done anew.
 pub fn forked(py: Python<'_>) -> PyErr {
-    let class = py.import("diskstream.engine.moved").and_then(|module| module.getattr("ForkedError"));
+    moved(py, "ForkedError")
+}
+
+/// Another thread of this process gave up the page: look up anew what it is of.
+pub fn given_up(py: Python<'_>) -> PyErr {
+    moved(py, "GivenUpError")
+}
+
+fn moved(py: Python<'_>, class: &str) -> PyErr {
+    let class = py.import("diskstream.engine.moved").and_then(|module| module.getattr(class));
     class.and_then(|class| class.call0()).map_or_else(|error| error, PyErr::from_value)
 }
 

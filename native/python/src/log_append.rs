@@ -102,8 +102,10 @@ impl Log {
                 }
             }
         }
-        if locked == diskstream_sys::mutex::Locked::Mine {
-            return Err(Failure::Reentered);
+        match locked {
+            diskstream_sys::mutex::Locked::Mine => return Err(Failure::Reentered),
+            diskstream_sys::mutex::Locked::GivenUp => return Err(Failure::Reason(reason::CLOSED)),
+            _ => {}
         }
         if locked == diskstream_sys::mutex::Locked::AfterDeath {
             self.page.raise_flags(diskstream_sys::ctl::FLAG_CHECK);

@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::forks;
+use crate::holders::Holders;
 use crate::map::Map;
 use crate::mutex::RobustMutex;
 use crate::queue::namespace_now;
@@ -78,6 +79,7 @@ pub struct Ctl {
     /// In forks: a child leaves its parent's page alone.
     made_at: u64,
     hub: OnceLock<Arc<Ctl>>,
+    holders: Holders,
 }
 
 impl Ctl {
@@ -86,7 +88,8 @@ impl Ctl {
     /// # Errors
     /// What mmap(2) says.
     pub fn new(fd: RawFd) -> io::Result<Ctl> {
-        Ok(Ctl { map: Map::new(fd, 0, PAGE_BYTES, true)?, made_at: forks::count(), hub: OnceLock::new() })
+        let map = Map::new(fd, 0, PAGE_BYTES, true)?;
+        Ok(Ctl { map, made_at: forks::count(), hub: OnceLock::new(), holders: Holders::default() })
     }
 
     /// Whether it is the parent's of this process, which was forked in the midst of what it goes on with.
@@ -166,7 +169,12 @@ impl Ctl {
 
     pub fn lock(&self, lock: Lock) -> RobustMutex<'_> {
         // SAFETY: each lock has 64 bytes of the page to itself, aligned to 64, mapped as long as `self`.
-        unsafe { RobustMutex::at(self.map.base().add(lock as usize)) }
+        unsafe { RobustMutex::at(self.map.base().add(lock as usize), &self.holders) }
+    }
+
+    /// Ends the opening that `fd` is of: see [`Holders::give_up`].
+    pub fn give_up(&self, fd: RawFd) -> bool {
+        self.holders.give_up(fd)
     }
 
     #[inline]

@@ -6,6 +6,7 @@
 pub mod ctl;
 pub mod forks;
 pub mod futex;
+pub mod holders;
 pub mod io;
 pub mod map;
 pub mod mutex;

@@ -3,6 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+use crate::holders::Holders;
+
 /// What came of trying to lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Locked {
@@ -12,6 +14,8 @@ pub enum Locked {
     No,
     /// This very thread holds it already: waiting would be for ever.
     Mine,
+    /// The opening of the page was given up: no lock is taken by it any more.
+    GivenUp,
 }
 
 /// A robust, process-shared pthread mutex that lives at a fixed place of a mapping.
@@ -19,7 +23,7 @@ pub enum Locked {
 /// Constructed only by [`crate::ctl::Ctl`], which owns the mapping.
 pub struct RobustMutex<'a> {
     raw: *mut libc::pthread_mutex_t,
-    _page: std::marker::PhantomData<&'a ()>,
+    holders: &'a Holders,
 }
 
 const SPINS: usize = 40;
@@ -32,8 +36,8 @@ const _: () = assert!(std::mem::size_of::<libc::pthread_mutex_t>() <= MUTEX_BYTE
 impl<'a> RobustMutex<'a> {
     /// # Safety
     /// `raw` must point to [`MUTEX_BYTES`] writable bytes, aligned to 64, that live as long as `'a`.
-    pub(crate) unsafe fn at(raw: *mut u8) -> RobustMutex<'a> {
-        RobustMutex { raw: raw.cast(), _page: std::marker::PhantomData }
+    pub(crate) unsafe fn at(raw: *mut u8, holders: &'a Holders) -> RobustMutex<'a> {
+        RobustMutex { raw: raw.cast(), holders }
     }
 
     /// Makes the mutex anew. Nobody else may be using it.
@@ -62,7 +66,11 @@ impl<'a> RobustMutex<'a> {
         }
     }
 
+    /// What came of an attempt by one who is counted as a holder: who did not get the lock is none.
     fn outcome(&self, code: libc::c_int) -> Locked {
+        if code != 0 && code != libc::EOWNERDEAD {
+            self.holders.leave();
+        }
         match code {
             0 => Locked::Yes,
             libc::EOWNERDEAD => {
@@ -77,6 +85,9 @@ impl<'a> RobustMutex<'a> {
 
     #[inline]
     pub fn try_lock(&self) -> Locked {
+        if !self.holders.enter() {
+            return Locked::GivenUp;
+        }
         // SAFETY: an initialised mutex, by the contract of `at`.
         self.outcome(unsafe { libc::pthread_mutex_trylock(self.raw) })
     }
@@ -95,6 +106,9 @@ impl<'a> RobustMutex<'a> {
 
     /// Waits at most `timeout`.
     pub fn lock(&self, timeout: Duration) -> Locked {
+        if !self.holders.enter() {
+            return Locked::GivenUp;
+        }
         let mut until = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: `until` is ours to fill in.
         unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut until) };
@@ -108,6 +122,8 @@ impl<'a> RobustMutex<'a> {
     #[inline]
     pub fn unlock(&self) {
         // SAFETY: an initialised mutex; one that this thread does not hold is refused by its type.
-        unsafe { libc::pthread_mutex_unlock(self.raw) };
+        if unsafe { libc::pthread_mutex_unlock(self.raw) } == 0 {
+            self.holders.leave();
+        }
     }
 }
