@@ -18,6 +18,7 @@ import os
 import secrets
 import shutil
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,13 +67,23 @@ class Moment:
 
     Attributes:
         name: of the file.
-        header: its first bytes then: how far it is known durable must not be newer than the end.
+        packed_header: its first bytes then, compressed: a backup holds a moment of each stream that a store has.
         end: the offset behind the last frame.
     """
 
     name: str
-    header: bytes
+    packed_header: bytes
     end: int
+
+    @classmethod
+    def of(cls, name: str, header: bytes, end: int) -> "Moment":
+        """The moment in which the log `name` had this header, nearly all of it zeros, and ended at `end`."""
+        return cls(name, zlib.compress(header), end)
+
+    @property
+    def header(self) -> bytes:
+        """The log's first bytes then: how far it is known durable must not be newer than the end."""
+        return zlib.decompress(self.packed_header)
 
     @property
     def size_bytes(self) -> int:
@@ -99,8 +110,9 @@ class Moment:
 
     def read(self, fd: int) -> Iterator[bytes]:
         """What a copy of the log holds, piece by piece."""
-        yield self.header
-        at = len(self.header)
+        header = self.header
+        yield header
+        at = len(header)
         while at < self.end:
             data = os.pread(fd, min(_AT_ONCE, self.end - at), at)
             if not data:
@@ -185,7 +197,7 @@ def link_stream(
         with wrapped(source, "read"):
             fd = open_regular(source)
         # The header says how far the log is known durable: it must not be newer than the end.
-        moment = Moment(source.name, os.pread(fd, LOG_HEADER_BYTES, 0), end)
+        moment = Moment.of(source.name, os.pread(fd, LOG_HEADER_BYTES, 0), end)
         if not copies:
             files.link(source, target / source.name)
     try:
