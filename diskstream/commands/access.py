@@ -22,7 +22,13 @@ _NO_PASSWORD = (
 # Redis's user is locked out then. Here there is no other who could let it in again, and an empty password lets in all.
 _NO_WAY_IN = "ERR the default user is left without a password: name one behind '>', or say 'nopass' to let everybody in"
 # In a Redis each of them lets in. Here the last would, and who has another one would be locked out.
-_TWO_PASSWORDS = "ERR the default user has one password here: name one behind '>', and let all who connect take it over"
+_TWO_PASSWORDS = (
+    "ERR the default user has one password here, which lets nobody in once there is another: to replace it say "
+    "'resetpass' before '>'"
+)
+_NOT_THAT_ONE = (
+    "ERR Error in ACL SETUSER modifier '<...': The password you are trying to remove from the user does not exist"
+)
 _GRANTS = frozenset({b"on", b"allkeys", b"~*", b"%rw~*", b"allchannels", b"&*", b"allcommands", b"+@all"})
 
 
@@ -97,22 +103,27 @@ def _get_user(caller: Caller, words: list[bytes]) -> Reply:
 def _set_user(caller: Caller, words: list[bytes]) -> Reply:
     if words[2] != b"default":
         raise Failure("ERR there is one user, 'default': no other can be made")
-    password: bytes | None = _password(caller)
-    named: bytes | None = None
+    now = _password(caller)
+    passwords, let_in = {now} - {b""}, not now
     for rule in words[3:]:
         if rule.startswith(b">"):
-            if named not in (None, rule):
-                raise Failure(_TWO_PASSWORDS)
-            named, password = rule, rule[1:] or None
-        elif rule.lower() == b"nopass":
-            named, password = None, b""
-        elif rule.lower() == b"resetpass":
-            named = password = None
+            passwords.add(rule[1:])
+            let_in = False
+        elif rule.startswith(b"<"):
+            if rule[1:] not in passwords:
+                raise Failure(_NOT_THAT_ONE)
+            passwords.remove(rule[1:])
+        elif rule.lower() in (b"nopass", b"resetpass"):
+            passwords.clear()
+            let_in = rule.lower() == b"nopass"
         elif rule.lower() not in _GRANTS:
             shown = rule[:128].decode("utf-8", "replace")
             raise Failure(f"ERR Error in ACL SETUSER modifier '{shown}': the default user may always do everything")
-    if password is None:
+    if b"" in passwords or not (passwords or let_in):
         raise Failure(_NO_WAY_IN)
+    if len(passwords) > 1:
+        raise Failure(_TWO_PASSWORDS)
+    password = next(iter(passwords), b"")
     text = password.decode("utf-8", "surrogateescape")
     caller.keyspace.settings.put("requirepass", text)
     if caller.host is not None:

@@ -12,7 +12,7 @@ def guarded(ours: Ours) -> Ours:
 
 
 @pytest.mark.parametrize(
-    "rules", ["resetpass", ">other resetpass", "nopass resetpass", "resetpass on +@all", ">", "RESETPASS"]
+    "rules", ["resetpass", "<secret", ">other resetpass", "nopass resetpass", "resetpass on +@all", ">", "RESETPASS"]
 )
 def test_a_password_is_not_taken_away_by_the_way(guarded: Ours, rules: str) -> None:
     """RESETPASS alone leaves a Redis user with no way in; here it let in everybody."""
@@ -38,7 +38,35 @@ def test_of_two_passwords_none_is_dropped_in_silence(guarded: Ours) -> None:
     assert Ours(guarded.keyspace).run("AUTH secret") == b"OK"
 
 
-@pytest.mark.parametrize("rules", [">another >another", ">wrong resetpass >another", ">wrong nopass >another"])
+@pytest.mark.parametrize("rules", [">another", "on >another ~*"])
+def test_one_that_comes_beside_another_does_not_replace_it(guarded: Ours, rules: str) -> None:
+    """A Redis lets in by both from then on; here it locked out, with an OK, whoever had the password so far."""
+    refused = guarded.run(f"ACL SETUSER default {rules}")
+    assert isinstance(refused, Refused)
+    assert refused.count(b"'resetpass' before '>'") == 1
+    assert isinstance(Ours(guarded.keyspace).run("AUTH another"), Refused)
+    assert Ours(guarded.keyspace).run("AUTH secret") == b"OK"
+
+
+@pytest.mark.parametrize("rules", [">another <secret", "<secret >another"])
+def test_who_takes_the_password_back_replaces_it(guarded: Ours, rules: str) -> None:
+    """The second step of changing a Redis's password; the answer was that the user may always do everything."""
+    assert guarded.run(f"ACL SETUSER default {rules}") == b"OK"
+    assert isinstance(Ours(guarded.keyspace).run("AUTH secret"), Refused)
+    assert Ours(guarded.keyspace).run("AUTH another") == b"OK"
+
+
+def test_a_password_that_is_not_there_is_not_taken_back(guarded: Ours) -> None:
+    refused = guarded.run("ACL SETUSER default <wrong >another")
+    assert isinstance(refused, Refused)
+    assert refused.endswith(b"The password you are trying to remove from the user does not exist")
+    assert refused.count(b"wrong") == 0
+    assert Ours(guarded.keyspace).run("AUTH secret") == b"OK"
+
+
+@pytest.mark.parametrize(
+    "rules", ["resetpass >another >another", ">wrong resetpass >another", ">wrong nopass >another"]
+)
 def test_one_that_is_named_again_or_taken_back_is_one(guarded: Ours, rules: str) -> None:
     assert guarded.run(f"ACL SETUSER default {rules}") == b"OK"
     assert isinstance(Ours(guarded.keyspace).run("AUTH wrong"), Refused)
