@@ -1,8 +1,10 @@
 """TLS: the context made of the settings, and a socket that behaves as a plain one does in the loop."""
 
 import contextlib
+import shlex
 import socket
 import ssl
+from typing import NoReturn
 
 from diskstream.server.errors import ServeError
 from diskstream.server.settings import ServerSettings
@@ -21,21 +23,31 @@ def context_of(settings: ServerSettings) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION  # a client could ask for handshake after handshake
+    key = settings.tls_key_file
+    files = [settings.tls_cert_file, key]
     try:
-        context.load_cert_chain(settings.tls_cert_file, settings.tls_key_file)
+        context.load_cert_chain(settings.tls_cert_file, key, password=lambda: _refuse_phrase(key))
         if settings.tls_auth_clients != "no":
             if not settings.tls_ca_cert_file:
                 raise ServeError(
                     "tls-auth-clients needs tls-ca-cert-file",
                     hint="set tls-auth-clients to no where clients have no certificates of their own",
                 )
+            files = [settings.tls_ca_cert_file]
             context.load_verify_locations(settings.tls_ca_cert_file)
             wanted = settings.tls_auth_clients == "yes"
             context.verify_mode = ssl.CERT_REQUIRED if wanted else ssl.CERT_OPTIONAL
     except OSError as error:  # an SSLError is one
-        files = f"{settings.tls_cert_file}, {settings.tls_key_file}"
-        raise ServeError(f"cannot use the certificates ({files}): {error}") from None
+        raise ServeError(f"cannot use the certificates ({', '.join(files)}): {error}") from None
     return context
+
+
+def _refuse_phrase(key_file: str) -> NoReturn:
+    """In place of OpenSSL's question on the terminal: behind SIGHUP all clients would wait for whoever sits there."""
+    raise ServeError(
+        f"the key {key_file} is encrypted, and there is nobody to ask for its pass phrase",
+        hint=f"store it without one, for its owner alone: openssl pkey -in {shlex.quote(key_file)} -out FILE",
+    )
 
 
 class TlsError(OSError):

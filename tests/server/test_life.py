@@ -4,6 +4,7 @@ import contextlib
 import gc
 import json
 import logging
+import re
 import shutil
 import signal
 import socket
@@ -21,7 +22,8 @@ from diskstream.cli import main
 from diskstream.errors import StorageError
 from diskstream.server.errors import ServeError
 from diskstream.server.serving import Server
-from diskstream.server.settings import names
+from diskstream.server.settings import ServerSettings, names
+from diskstream.server.tls import context_of
 from tests.engine.children import child, until
 from tests.server.child import serve
 from tests.server.client import Client, packed, serving
@@ -312,6 +314,37 @@ def test_certificates_that_were_renewed_are_read_without_a_restart(
 def test_certificates_that_are_missing_are_named(tmp_path: Path) -> None:
     with pytest.raises(ServeError, match="tls-cert-file"), serving(tmp_path / "store", tls_port=1):
         pass
+
+
+def test_a_key_with_a_pass_phrase_is_refused_and_nobody_asked(certificate: Path) -> None:
+    """OpenSSL asked on the terminal, behind SIGHUP while all clients waited; without one it was `Invalid argument`."""
+    make = ["openssl", "pkey", "-in", "key.pem", "-aes256", "-passout", "pass:secret", "-out", "locked.pem"]
+    subprocess.run(make, cwd=certificate, check=True, capture_output=True)
+    cert, locked = str(certificate / "cert.pem"), str(certificate / "locked.pem")
+    code = "import sys; from diskstream.server.tls import *; from diskstream.server.settings import *; "
+    code += "context_of(ServerSettings(tls_port=1, tls_cert_file=sys.argv[1], tls_key_file=sys.argv[2]))"
+    made = subprocess.run(
+        [sys.executable, "-c", code, cert, locked],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+        check=False,
+    )
+    assert f"the key {locked} is encrypted" in made.stderr.splitlines()[-1]
+    assert "Enter" not in made.stdout + made.stderr
+
+
+@pytest.mark.parametrize("content", [None, ""])
+def test_of_the_files_of_tls_the_one_that_is_wrong_is_named(certificate: Path, content: str | None) -> None:
+    """Where the file of those who vouch for clients was missing, the two others were said to be."""
+    authority = certificate / "authority.pem"
+    if content is not None:
+        authority.write_text(content)
+    cert, key = str(certificate / "cert.pem"), str(certificate / "key.pem")
+    settings = ServerSettings(tls_port=1, tls_cert_file=cert, tls_key_file=key, tls_ca_cert_file=str(authority))
+    with pytest.raises(ServeError, match=re.escape(f"cannot use the certificates ({authority}): ")):
+        context_of(settings)
 
 
 def test_the_command_line_tells_of_every_setting() -> None:
