@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import logging
-import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ import click
 import diskstream
 from diskstream.cli.options import checked, json_option
 from diskstream.cli.output import write_json
+from diskstream.server.log_file import LogFile
 from diskstream.server.serving import LOG_LEVELS, Server
 from diskstream.server.settings import ServerSettings, merged, names
 
@@ -99,9 +99,7 @@ def _say(server: Server, settings: ServerSettings, *, as_json: bool) -> None:
 
 
 def _log(settings: ServerSettings) -> None:
-    if settings.logfile:
-        os.close(os.open(settings.logfile, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o640))
-    handler = logging.FileHandler(settings.logfile) if settings.logfile else logging.StreamHandler()
+    handler = LogFile(settings.logfile) if settings.logfile else logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     logger = logging.getLogger("diskstream.server")
     logger.addHandler(handler)

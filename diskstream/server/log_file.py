@@ -1,0 +1,52 @@
+"""The file of the log, which whoever rotates logs may move away."""
+
+import contextlib
+import logging
+import os
+import sys
+from io import TextIOWrapper
+from pathlib import Path
+
+__all__ = ["LogFile"]
+
+
+class LogFile(logging.FileHandler):
+    """Appends what is logged to a file, for its owner to write and his group to read.
+
+    One that was moved away or removed is made anew under its name before the next line, as Redis does it: what rotates
+    its logs gives no signal. A line that the file does not take goes to standard error.
+
+    Args:
+        path: the file's; it is made where there is none.
+
+    Raises:
+        OSError: it cannot be made or opened.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+
+    def _open(self) -> TextIOWrapper:
+        os.close(os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o640))
+        return super()._open()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Writes a line. Raises nothing: who logs has something else to do."""
+        with contextlib.suppress(OSError):  # where it cannot be made anew, the one of before is as good as any
+            self._follow()
+        super().emit(record)
+
+    def _follow(self) -> None:
+        if self.stream is None:  # closed, or never opened: the line behind this opens it
+            return
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(Path(self.baseFilename).stat(), os.fstat(self.stream.fileno())):
+                return
+        before, self.stream = self.stream, self._open()
+        before.close()
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  # logging's name
+        """Says a line that could not be written where somebody may see it: logging shows its own stack instead."""
+        with contextlib.suppress(OSError, ValueError):
+            if sys.stderr is not None:
+                sys.stderr.write(f"{self.format(record)}\n")
