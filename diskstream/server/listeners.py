@@ -31,6 +31,7 @@ _WAYS_OUT = {
     errno.EADDRINUSE: "another program, perhaps a Redis, listens there (ss -ltnp says which): stop it, or set port",
     errno.EADDRNOTAVAIL: "bind names addresses of this machine; one after a hyphen may fail",
 }
+_UNIX_IN_USE = "another server listens there, or it is a file that is no socket, which is left alone: set unixsocket"
 _ALL = {"*": "0.0.0.0", "-::*": "-::", "::*": "::"}  # what Redis writes for every interface
 
 
@@ -82,6 +83,8 @@ def open_listeners(settings: ServerSettings) -> list[Listener]:
     Raises:
         ServeError: an address cannot be used, or there is nothing to listen on.
     """
+    if settings.port and settings.port == settings.tls_port:
+        raise ServeError(f"port and tls-port are both {settings.port}", hint="port 0 is for clients with TLS alone")
     found: list[Listener] = []
     try:
         # Port 0 means none beside another way in; alone it is a free one, for tests and tools.
@@ -139,7 +142,8 @@ def _open_unix(settings: ServerSettings) -> Listener:
         file = _file(path)
     except OSError as error:
         sock.close()
-        raise ServeError(f"cannot listen on {path}: {error.strerror or error}") from None
+        hint = _UNIX_IN_USE if error.errno == errno.EADDRINUSE else None
+        raise ServeError(f"cannot listen on {path}: {error.strerror or error}", hint=hint) from None
     return Listener(sock, "unix", str(path), file)
 
 

@@ -21,6 +21,7 @@ import diskstream
 from diskstream.cli import main
 from diskstream.errors import StorageError
 from diskstream.server.errors import ServeError
+from diskstream.server.listeners import open_listeners
 from diskstream.server.serving import Server
 from diskstream.server.settings import ServerSettings, names
 from diskstream.server.tls import context_of
@@ -165,6 +166,16 @@ def test_the_command_says_what_to_do_about_an_address(tmp_path: Path) -> None:
     told = CliRunner().invoke(main, [*words, "--port", "0", "--bind", "203.0.113.77", "--requirepass", "x"])
     assert told.exit_code == 1
     assert "hint: bind names addresses of this machine" in told.stderr
+    (tmp_path / "notes").write_text("mine")
+    told = CliRunner().invoke(main, [*words, "--port", "0", "--unixsocket", str(tmp_path / "notes")])
+    assert told.exit_code == 1
+    assert "or it is a file that is no socket" in told.stderr
+    assert (tmp_path / "notes").read_text() == "mine"
+
+
+def test_a_port_of_both_kinds_is_not_said_to_be_another_programs() -> None:
+    with pytest.raises(ServeError, match="port and tls-port are both 7000"):
+        open_listeners(ServerSettings(port=7000, tls_port=7000))
 
 
 def test_metrics(tmp_path: Path) -> None:
