@@ -1,18 +1,22 @@
-"""The folders that a store, a backup, a restored store or an export lies in outlive a power cut, whoever made them."""
+"""The folders of stores, backups, exports and what Spark's jobs write outlive a power cut, whoever made them."""
 
 import errno
 import os
 import random
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import MagicMock, patch
 
 import pytest
 
 import diskstream
 from diskstream.backups import find_backup, make_backup, restore
 from diskstream.engine.files import Files
-from diskstream.errors import StorageError, storage_error
+from diskstream.errors import ArgumentError, StorageError, storage_error
 from diskstream.exporting import ExportRequest, export_directory
+from diskstream.spark.jobs import rollup_stream
+from diskstream.spark.jobs.place import Place
+from diskstream.spark.jobs.rollup_settings import Settings
 from diskstream.spark.staging import make_folders
 from tests.crash.disk import Disk
 from tests.crash.events import ROOT, Enter, Event, Names, SyncDir
@@ -82,8 +86,21 @@ def exported_at(place: Path) -> None:
         export_directory(store, ExportRequest([b"s"], "csv"), place, rows_per_file=10)
 
 
+def archived_at(place: Path) -> None:
+    """A job marks itself before it does anything."""
+    assert Place(place / "archive").create("_jobs/0123456789abcdef", b"", "0")
+
+
+def rolled_up_at(place: Path) -> None:
+    settings = Settings("store", (b"s",), window_ms=1000, fields=("v",))
+    with patch.object(rollup_stream, "windows"):  # the query is Spark's
+        rollup_stream.rollup_stream(
+            MagicMock(), settings, place / "windows", checkpoint=place / "checkpoint", frame=MagicMock()
+        )
+
+
 @pytest.mark.parametrize("made", range(4), ids=["none", "the first", "two", "all"])
-@pytest.mark.parametrize("work", [made_at, backed_up_at, restored_at, exported_at])
+@pytest.mark.parametrize("work", [made_at, backed_up_at, restored_at, exported_at, archived_at, rolled_up_at])
 def test_folders_that_a_killed_process_made_are_durable_once_others_have_used_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: Callable[[Path], None], made: int
 ) -> None:
@@ -136,6 +153,28 @@ def test_a_folder_that_this_user_may_not_list_can_hold_a_store(tmp_path: Path, m
     monkeypatch.setattr(Files, "sync_dir", refused)
     store_at(place)
     make_backup(place, tmp_path / "backups")
+
+
+def test_a_folder_that_this_user_may_not_list_can_hold_an_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first job wrote files, and could not flush the names of the folders above."""
+    place, really = tmp_path / "above" / "archive", os.open
+    place.mkdir(parents=True)
+
+    def refused(path: str | Path, flags: int) -> int:
+        if Path(path) == place.parent:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return really(path, flags)
+
+    monkeypatch.setattr(os, "open", refused)
+    archived_at(place.parent)
+
+
+def test_a_rollup_into_a_file_is_refused_before_its_query_starts(tmp_path: Path) -> None:
+    (tmp_path / "windows").write_text("not a folder")
+    with pytest.raises(ArgumentError, match="windows is no directory"):
+        rolled_up_at(tmp_path)
 
 
 def test_a_disk_that_fails_to_flush_the_name_of_a_folder_is_told_of(

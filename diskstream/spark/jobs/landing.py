@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import IO
 
 from diskstream.errors import ArgumentError
-from diskstream.system_calls import wrapped
+from diskstream.system_calls import is_folder, is_there, make_folders, wrapped
 
-__all__ = ["check_landing", "flush_folder", "landing"]
+__all__ = ["check_landing", "flush_folder", "landing", "make_landing"]
 
 
 def check_landing(*targets: Path | None) -> None:
@@ -24,6 +24,27 @@ def check_landing(*targets: Path | None) -> None:
             raise ArgumentError(f"there is no directory {target.parent} to write {target.name} into: make it first")
         if target is not None and target.is_dir():
             raise ArgumentError(f"{target} is a directory: name a file in it")
+
+
+def make_landing(folder: Path) -> None:
+    """Makes a folder for files to land in, and those it lies in, as far as they are missing; their names are durable.
+
+    Raises:
+        ArgumentError: there is something else of that name.
+        StorageError: the disk said no.
+    """
+    if is_there(folder) and not is_folder(folder):
+        raise ArgumentError(f"{folder} is no directory: name one, or what is to be made")
+
+    def make(each: Path) -> None:
+        with wrapped(each, "make"):
+            each.mkdir(exist_ok=True)
+
+    def flush(each: Path) -> None:
+        with wrapped(each, "flush"):
+            flush_folder(each)
+
+    make_folders(folder, make, flush)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from diskstream.errors import StorageError, storage_error
+from diskstream.spark.jobs.landing import make_landing
 from diskstream.spark.options import on_this_machine
 
 if TYPE_CHECKING:
@@ -118,6 +119,8 @@ class Place:
     def _opened(self, full: str) -> Any:
         for left in reversed(range(_TRIES)):
             try:
+                if not self.there():
+                    make_landing(Path(self.root))  # and what it lies in, whose names `flush` leaves alone
                 self.files.create_dir(str(PurePosixPath(full).parent), recursive=True)
                 return self.files.open_output_stream(full)
             except FileNotFoundError:  # a job that ended took the folder away, empty, in between
@@ -166,7 +169,7 @@ class Place:
             folder = PurePosixPath(path).parent
             for each in (folder, *folder.parents):
                 _sync(self.full(str(each)))
-            _sync(str(Path(self.root).parent))
+            make_landing(Path(self.root))  # its own name: who made it may have been killed before that was flushed
 
     def create(self, path: str, data: bytes, unique: str) -> bool:
         """Makes a file whole and durable, unless there is one: then nothing is changed, and the answer is false.

@@ -60,8 +60,11 @@ def rollup_stream(
         trigger_s: seconds between batches; 0: as soon as the last one is done; None: once all that is there, then end.
 
     Raises:
-        ArgumentError: settings that contradict each other, or those that the query was begun with.
+        ArgumentError: settings that contradict each other, or those that the query was begun with; `output` is a file.
+        StorageError: the folder of `output` cannot be made, or what was noted of the settings is damaged.
     """
+    from diskstream.spark.jobs.landing import make_landing
+
     settings.check()
     # As seen from here: a server's processes were started elsewhere.
     output, checkpoint = output.absolute(), checkpoint.absolute()
@@ -73,7 +76,7 @@ def rollup_stream(
     def write(batch: "DataFrame", batch_id: int) -> None:
         write_batch(batch, batch_id, output, query=query_of(batch, checkpoint), settings=settings)
 
-    output.mkdir(parents=True, exist_ok=True)
+    make_landing(output)
     writer = query.foreachBatch(write)
     if trigger_s is None:
         return writer.trigger(availableNow=True).start()
