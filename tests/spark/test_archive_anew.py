@@ -12,7 +12,7 @@ from diskstream.spark.jobs.archive import ArchiveSettings, run
 from diskstream.spark.jobs.garbage import running
 from diskstream.spark.jobs.manifest import Manifest, latest
 from diskstream.spark.jobs.place import Place
-from tests.spark.archives import days, fill, no_spark
+from tests.spark.archives import days, fill, kept, no_spark, stored
 
 pytest.importorskip("pyarrow", reason="pip install 'diskstream[archive]'")
 pytest.importorskip("pyspark", reason="pip install 'diskstream[spark]'")
@@ -121,6 +121,23 @@ def test_no_bit_of_a_manifest_may_be_another(no_spark: Any, tmp_path: Path) -> N
                 assert Manifest.decode(bytes(flipped), "m") == made
             except (ArchiveError, NewerFormatError):
                 continue
+
+
+@pytest.mark.parametrize(("own", "other"), [(1, 9), (2, 1)], ids=["later", "earlier"])
+def test_a_version_under_the_name_of_another_is_refused(no_spark: Any, tmp_path: Path, own: int, other: int) -> None:
+    """An older one that was put back under a later number hid what had been archived since; and as the next version's
+    number was below that, each job said that another had been quicker, for ever."""
+    for day in range(2):
+        fill(tmp_path / "store", "s", days(1, 3, day))
+        run(no_spark, settings(tmp_path))
+    folder = tmp_path / "archive" / "_manifest"
+    (folder / f"{own:012d}.json").rename(folder / f"{other:012d}.json")
+    fill(tmp_path / "store", "s", days(1, 3, 2))
+    with pytest.raises(ArchiveError, match=rf"{other}\.json is version {own} of .* call it {own:012d}\.json"):
+        run(no_spark, settings(tmp_path))
+    (folder / f"{other:012d}.json").rename(folder / f"{own:012d}.json")
+    run(no_spark, settings(tmp_path))
+    assert kept(tmp_path / "archive", "s") == stored(tmp_path / "store", "s")
 
 
 def test_a_manifest_of_an_earlier_version_is_read(no_spark: Any, tmp_path: Path) -> None:

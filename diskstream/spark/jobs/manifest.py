@@ -261,9 +261,16 @@ def load(place: Place, version: int) -> Manifest:
 
     Raises:
         FileNotFoundError: it is gone, or never was.
-        ArchiveError, NewerFormatError, StorageError: it cannot be read.
+        ArchiveError, NewerFormatError, StorageError: it cannot be read, or is another version.
     """
-    return Manifest.decode(place.read(_path(version)), place.full(_path(version)))
+    path = place.full(_path(version))
+    made = Manifest.decode(place.read(_path(version)), path)
+    if made.version != version:  # as the latest it would hide later ones, and every commit behind it would be refused
+        raise ArchiveError(
+            f"{path} is version {made.version} of the manifest under another name: remove it, or call it "
+            f"{made.version:012d}.json if that is missing"
+        )
+    return made
 
 
 def latest(place: Place) -> Manifest:
