@@ -34,7 +34,7 @@ def test_the_programs_of_the_page_print_what_it_says(spark: "SparkSession", tmp_
         with contextlib.redirect_stdout(out):
             exec(compile(program, "docs/spark.md", "exec"), names)
         said = out.getvalue()
-    assert [language for language, _ in parts].count("text") == 3
+    assert [language for language, _ in parts].count("text") == 4
 
 
 def spelt(name: str) -> str:
