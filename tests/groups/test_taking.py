@@ -180,6 +180,21 @@ def test_who_was_cut_short_keeps_the_place_in_the_queue(ways: Ways, tmp_path: Pa
         assert served == ["first", "second"]
 
 
+def test_what_is_given_after_a_wait_is_given_at_the_time_that_a_chosen_clock_says_then(tmp_path: Path) -> None:
+    now = [1_000]
+    with diskstream.open(tmp_path, clock=lambda: now[0]) as store:
+        group, consumer = made(store)
+        waiting = threading.Thread(target=consumer.read, kwargs={"count": 1, "block": 30})
+        waiting.start()
+        queue = log_of(store, b"x").ctl
+        until(lambda: queue.promised(1, queue.join_queue(1)) == 1)
+        now[0] = 61_000
+        group.stream.add({"n": 7})
+        waiting.join(20)
+        now[0] = 62_500
+        assert [each.idle_ms for each in group.pending_range()] == [1_500]
+
+
 def test_the_workers_iterator_takes_it_too_and_can_be_stopped(ways: Ways, tmp_path: Path) -> None:
     with diskstream.open(tmp_path) as store:
         group, consumer = made(store, 3)
