@@ -1,5 +1,6 @@
 """Automatic IDs under a clock that stands still, steps back or leaps; trims by time."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,19 @@ def test_under_any_clock_each_id_is_the_clocks_or_the_one_after_the_last(
             assert entry_id == EntryID(*last)
             added.append(entry_id)
     assert [entry.id for entry in stream] == added
+
+
+@pytest.mark.parametrize("back", [1, 2, 3], ids="{}. look".format)
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_clock_that_steps_back_before_ids_are_reserved_holds_no_append_up(
+    tmp_path: Path, back: int, count: int
+) -> None:
+    """The append wanted more than was reserved for it, by a later look at the clock, and tried again for ever."""
+    looks = itertools.chain([1_000_000] * back, itertools.repeat(1_000, 100))
+    with diskstream.open(tmp_path / "store", clock=lambda: next(looks), fsync="os") as store:
+        stream = store.stream("x")
+        added = [entry_id for _ in range(4) for entry_id in stream.add_many([{"a": 1}] * count)]
+        assert added == [EntryID(1_000_000, seq) for seq in range(4 * count)]
 
 
 def test_at_time_zero_the_first_id_is_not_zero(store: Store, clock: Clock) -> None:

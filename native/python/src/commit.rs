@@ -36,6 +36,8 @@ pub struct Active {
     pub scratch: Vec<u8>,
     /// Bytes that the last append found missing.
     pub needed: u64,
+    /// The milliseconds that the last append found not reserved: the clock may say less by the time that they are.
+    pub wanted_ms: u64,
 }
 
 /// How the ID of a row is chosen.
@@ -101,7 +103,7 @@ impl Active {
         Ok(())
     }
 
-    fn choose(&self, batch: &Batch<'_>, reserve: bool) -> Outcome<(Id, Id)> {
+    fn choose(&mut self, batch: &Batch<'_>, reserve: bool) -> Outcome<(Id, Id)> {
         let last = self.tail.state.last_id;
         let extra = u64::from(batch.rows.saturating_sub(1));
         match batch.choice {
@@ -140,6 +142,7 @@ impl Active {
                 let frontier_ms = self.tail.frontier.frontier_ms;
                 // A frontier of 0 reserves nothing, not even the first millisecond of 1970.
                 if reserve && (first.ms > frontier_ms || frontier_ms == 0) {
+                    self.wanted_ms = first.ms;
                     return Err(Failure::Reason(reason::FRONTIER));
                 }
                 Ok((first, Id::new(first.ms, first.seq + extra)))

@@ -179,7 +179,7 @@ impl Log {
                 found => Err(Error::corrupt("log header", 32, format!("segment {number}"), found)),
             })
             .map_err(|error| errors::core(py, &path, error))?;
-        let active = Active { tail, file: inner, target, map, scratch: Vec::new(), needed: 0 };
+        let active = Active { tail, file: inner, target, map, scratch: Vec::new(), needed: 0, wanted_ms: 0 };
         let version = AtomicU64::new(active.tail.state.version);
         let page = Arc::clone(&ctl.page);
         Ok(Log {
@@ -409,11 +409,12 @@ impl Log {
         Ok((frontier.frontier_ms, frontier.floor_ms))
     }
 
-    /// The last ID and the clock's milliseconds, whichever is later: what the next automatic ID will not be below.
+    /// What the next automatic ID will not be below: the milliseconds behind the last one, those of the clock, and those
+    /// that an append was refused for, whichever is latest.
     fn next_auto_ms(&self, py: Python<'_>, now: Option<u64>) -> u64 {
         let active = self.lock_brief(py);
         let past = active.tail.state.last_id.ms.max(active.tail.frontier.floor_ms);
-        now.unwrap_or_else(now_ms).max(past.saturating_add(1))
+        now.unwrap_or_else(now_ms).max(past.saturating_add(1)).max(active.wanted_ms)
     }
 
     /// Files that the log no longer lists, as (number, generation); they are forgotten here.
