@@ -212,9 +212,16 @@ impl<'a> Index<'a> {
         let row = IndexRow::parse(bytes.ok_or(Error::Invalid("a node past the end of the segment"))?)?;
         let largest = MAX_NODE_RAW_BYTES + NODE_HEAD_BYTES;
         if row.length as usize > largest || row.entries as usize > MAX_NODE_ENTRIES {
-            return Err(Error::corrupt("index row", start as u64, "sizes within the limits", row.length));
+            let found =
+                format!("{} and {}", number_of(row.length.into(), "byte"), number_of(row.entries.into(), "entry"));
+            return Err(Error::corrupt("index row", self.offset_of(number), "sizes within the limits", found));
         }
         Ok(row)
+    }
+
+    /// Where row `number` stands in the file.
+    pub fn offset_of(&self, number: usize) -> u64 {
+        self.footer.index_offset.saturating_add(number.saturating_mul(INDEX_ROW_BYTES) as u64)
     }
 
     /// The last row of which `before` holds, by its first ID and the entries before it; the first where it holds of none.
@@ -369,6 +376,19 @@ mod tests {
         let index = Index::new(&bytes, &footer, &pages, None).unwrap();
         assert!(index.row(130).is_err() && index.row(5).is_ok() && index.check().is_err());
         assert!(Index::new(&bytes[..bytes.len() - 1], &footer, &pages, None).is_err());
+    }
+
+    #[test]
+    fn a_row_past_the_limits_is_named_by_its_place_in_the_file() {
+        let (pages, mut bytes, mut footer) = index_of(3, false);
+        bytes[2 * INDEX_ROW_BYTES + 36..].copy_from_slice(&(MAX_NODE_ENTRIES as u32 + 1).to_le_bytes());
+        footer.index_crc = crc32c::crc32c(&bytes);
+        let pages = Pages::new(&pages, &footer).unwrap();
+        let index = Index::new(&bytes, &footer, &pages, None).unwrap();
+        let found = format!("99 bytes and {}", number_of(MAX_NODE_ENTRIES as u64 + 1, "entry"));
+        let expected = Error::corrupt("index row", 1000 + 80, "sizes within the limits", found);
+        assert_eq!(index.row(2), Err(expected));
+        assert!(index.row(1).is_ok());
     }
 
     /// A file that is no longer than it is.

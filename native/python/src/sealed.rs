@@ -160,10 +160,12 @@ impl SealedSegment {
         reader: &mut NodeReader,
         buffer: &mut Vec<u8>,
     ) -> Result<block::Block, Failure> {
-        let row = self.index()?.row(number)?;
+        let index = self.index()?;
+        let row = index.row(number)?;
         let end = row.offset.checked_add(u64::from(row.length));
         if end.is_none_or(|end| end > self.footer.index_offset) {
-            return Err(Error::corrupt("index row", row.offset, "a node before the index", row.length).into());
+            let found = format!("{} from {} on", number_of(row.length.into(), "byte"), row.offset);
+            return Err(Error::corrupt("index row", index.offset_of(number), "a node before the index", found).into());
         }
         sys_io::pread(self.file.0.as_raw_fd(), buffer, row.offset, row.length as usize).map_err(io_fault("read"))?;
         let block = reader.read(buffer, self.footer.key.salt, number as u32, row.offset)?;
