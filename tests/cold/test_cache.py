@@ -153,7 +153,11 @@ def holding(door: Door, held: threading.Event) -> None:
 WANTED: dict[str, Callable[[Any], object]] = {
     "trim": lambda stream: stream.trim(minid="10"),
     "trim to a length by reference": lambda stream: stream.trim(maxlen=190, ref="DELREF"),
+    "trim to a length within another segment": lambda stream: stream.trim(maxlen=170, ref="DELREF"),
+    "trim to a length of whole segments": lambda stream: stream.trim(maxlen=188, ref="DELREF"),
     "trim below an ID by reference": lambda stream: stream.trim(minid="10", ref="DELREF", approximate=True),
+    "add and trim": lambda stream: stream.add({"n": "y"}, "901-0", minid="10"),
+    "add and trim to a length by reference": lambda stream: stream.add({"n": "y"}, "901-0", maxlen=171, ref="DELREF"),
     "delete": lambda stream: stream.delete("10-0"),
     "range": lambda stream: list(stream.range("10", "11")),
     "read as a group": lambda stream: stream.group("g", create=False).consumer("c").read(count=5),
