@@ -87,6 +87,17 @@ def test_the_cache_stays_within_its_limit_and_all_is_read(tmp_path: Path, folder
         assert sum(store._cache._fetched.values()) <= max(limit, *(each.size_bytes for each in report.segments))
 
 
+def test_a_segment_larger_than_the_cache_is_fetched_once_by_reads_that_follow_one_another(
+    stream: Stream, door: Door, tmp_path: Path
+) -> None:
+    move_out(stream, door.url(tmp_path.name), before="30")
+    begun = fetches(door)
+    with opened(tmp_path / "store", cold_cache_bytes=0) as store:
+        for entry_id in ("1-0", "5-0", "9-0"):
+            assert len(rows(store.stream("x"), entry_id, entry_id)) == 1
+    assert fetches(door) == begun + 1
+
+
 def test_what_is_damaged_or_planted_in_the_cache_is_fetched_again(stream: Stream, folder_place: str) -> None:
     before = rows(stream)
     move_out(stream, folder_place, older_than_ms=0)
