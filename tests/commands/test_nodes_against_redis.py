@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from diskstream.commands.keyspace import Keyspace
+from diskstream.engine import trimming
 from tests.commands.world import Ours, Theirs
 from tests.conftest import RedisServer
 
@@ -59,6 +60,18 @@ def test_without_limit_a_hundred_nodes_go(here: Ours, theirs: Theirs) -> None:
             side.run(f"XADD s {number}-0 f v")
     for _ in range(4):
         assert here.run("XTRIM s MAXLEN ~ 1") == theirs.run("XTRIM s MAXLEN ~ 1")
+
+
+def test_without_limit_no_more_goes_than_a_trim_may_take_of_however_large_nodes(
+    here: Ours, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred nodes of 20,000 entries would keep everybody else waiting: a million at once, as in Redis."""
+    assert trimming._MAX_LIMIT == 1_000_000
+    monkeypatch.setattr(trimming, "_MAX_LIMIT", 60)
+    here.run("CONFIG SET stream-node-max-entries 20")
+    for number in range(1, 151):
+        here.run(f"XADD s {number}-0 f v")
+    assert [here.run("XTRIM s MAXLEN ~ 1") for _ in range(3)] == [60, 60, 20]
 
 
 def test_across_segments_no_more_goes_than_is_asked_for(tmp_path: Path) -> None:
