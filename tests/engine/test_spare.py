@@ -11,6 +11,7 @@ from diskstream import EntryID
 from diskstream.engine import seal, spare
 from diskstream.engine.log import StreamLog
 from tests.engine.sample import SMALL, log_of
+from tests.engine.stand_ins import Watched
 
 SNAPSHOT = 4096  # where the first frame of a log is
 
@@ -81,6 +82,23 @@ def test_after_a_compaction_the_copy_stands_by_itself(tmp_path: Path) -> None:
     spoil(tmp_path / "s/streams/x/00000004.log", SNAPSHOT + 70)
     with diskstream.open(tmp_path / "s", **SMALL) as store:
         assert [found.ms for found in ids_before_the_fault(store.stream("x"))] == [1, 2, 3]
+
+
+def test_the_copy_is_durable_under_its_name_before_the_file_goes_that_made_it_unnecessary(tmp_path: Path) -> None:
+    steps: list[tuple[str, str]] = []
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        stream = store.stream("x")
+        stream.add({"n": "1"})
+        stream.trim(maxlen=0)
+        log = log_of(store)
+        log.roll()
+        log.files = Watched(lambda kind, path: steps.append((kind, path.name)))
+        seal.reap(log)
+    copy, folder, old = "00000002.state", ("sync_dir", "x"), ("unlink", "00000001.log")
+    made = [("create", f"{copy}.tmp"), ("write", f"{copy}.tmp"), ("sync", f"{copy}.tmp"), ("rename", copy), folder]
+    begun = steps.index(made[0])
+    assert steps[begun : begun + len(made)] == made
+    assert steps.index(old) > begun + len(made) - 1
 
 
 def test_no_copy_is_made_where_a_sealed_segment_has_it(tmp_path: Path) -> None:
