@@ -7,6 +7,7 @@ import pytest
 
 from diskstream import Consumer, Group, Store, Stream
 from diskstream.engine.pending import StreamPending
+from tests.engine.sample import log_of
 from tests.group_specs.shown import fill, owners
 from tests.streams.layers import ids
 
@@ -299,6 +300,22 @@ def test_a_long_trim_with_acked_picks_what_it_may(store: Store) -> None:
     assert stream.trim(minid="401-0", ref="ACKED") == sum(1 for n in range(1, 401) if n % 3 and n % 5)
     assert live(stream) == named(*(n for n in range(1, 601) if n > 400 or n % 3 == 0 or n % 5 == 0))
     assert [pending(group) for group in groups] == [named(*range(3, 601, 3)), named(*range(5, 601, 5))]
+
+
+def test_a_trim_with_delref_is_one_frame_with_all_that_it_ends_where_that_is_not_too_much(
+    stream: Stream, group: Group, alice: Consumer, other: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who dies between two frames leaves entries pending that are gone."""
+    native = log_of(stream._store, stream.name).native
+    alice.read()
+    before = native.tail[2]
+    assert stream.trim(maxlen=3, ref="DELREF") == 2
+    assert native.tail[2] == before + 1
+    assert (pending(group), pending(other)) == (named(3, 4, 5), named(3))
+    monkeypatch.setattr("diskstream.references._AT_ONCE", 2)
+    assert stream.trim(maxlen=1, ref="DELREF") == 2
+    assert native.tail[2] > before + 2
+    assert (pending(group), pending(other)) == (named(5), [])
 
 
 @pytest.mark.parametrize("how", [{"maxlen": 2}, {"minid": "4-0"}, {"maxlen": 0}], ids=["length", "ID", "all"])

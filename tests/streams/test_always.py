@@ -110,3 +110,12 @@ def test_that_there_is_a_group_is_said_once_that_is_durable(tmp_path: Path, crea
         with contextlib.nullcontext() if create is True else pytest.raises(GroupExistsError):
             store.stream("x").group("workers", create=create)
         assert dying.stream("x").info().durable
+
+
+def test_an_append_that_trims_what_all_have_acknowledged_takes_itself_too(tmp_path: Path) -> None:
+    """No reader sees it before it is durable; the trim must."""
+    with diskstream.open(tmp_path / "s", fsync="always") as store:
+        stream = store.stream("x")
+        for number in range(3):
+            stream.add({"n": number}, maxlen=0, ref="ACKED")
+            assert len(stream) == 0
