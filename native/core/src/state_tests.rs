@@ -162,6 +162,16 @@ fn deletes_that_came_during_a_compaction_are_found_in_its_output() {
 }
 
 #[test]
+fn a_segments_times_are_the_least_and_the_greatest_of_its_frames_whatever_the_clock_does() {
+    let mut state = State { active: SegmentMeta { number: 1, ..Default::default() }, ..Default::default() };
+    for (first, time_ms) in [(1, 500), (2, 300), (3, 900), (4, 400)] {
+        let frame = FrameHeader { time_ms, ..header(Kind::Entries, first, 1) };
+        state.apply(&frame, b"", Id::new(first, 0)).unwrap();
+    }
+    assert_eq!((state.active.min_time_ms, state.active.max_time_ms), (300, 900));
+}
+
+#[test]
 fn entries_out_of_order_are_a_fault() {
     let mut state = three_segments();
     assert!(state.apply(&header(Kind::Entries, 5, 1), b"", Id::new(5, 0)).is_err());
