@@ -258,3 +258,16 @@ def test_an_approximate_trim_leaves_nothing_behind_what_was_deleted_at_the_end(
     stream.delete(*[(number, 0) for number in deleted])
     assert stream.trim(maxlen=0, approximate=True) == 250 - len(deleted)
     assert len(stream) == 0
+
+
+@pytest.mark.parametrize("deleted", [range(101, 129), range(129, 150), range(120, 180), range(65, 70)])
+def test_what_was_deleted_behind_the_last_that_goes_is_not_trimmed(store: Store, deleted: range) -> None:
+    """A trim to a length took words of 64 deleted entries with it: who read on behind was told that a trim had."""
+    for by in ("maxlen", "minid"):
+        stream = store.stream(by)
+        stream.add_many([{"n": 1}] * 250, ids=[(number, 0) for number in range(1, 251)])
+        stream.delete(*[(number, 0) for number in deleted])
+        last = deleted[0] - 1
+        length = len(stream) - last
+        assert stream.trim(**{"maxlen": length} if by == "maxlen" else {"minid": (last + 1, 0)}) == last
+        assert stream.trimmed_to() == EntryID(last, 0)

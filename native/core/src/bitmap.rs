@@ -108,7 +108,7 @@ impl Bitmap {
             let word = self.words.get((position / 64) as usize).copied().unwrap_or(0);
             if position % 64 == 0 && position + 64 <= end {
                 let absent = u64::from(word.count_zeros());
-                if absent <= left {
+                if absent < left {
                     left -= absent;
                     position += 64;
                     continue;
@@ -316,5 +316,23 @@ mod tests {
         assert_eq!(bitmap.skip_absent(0, 1000, 5), 105);
         assert_eq!(bitmap.skip_absent(0, 102, 5), 102);
         assert_eq!(bitmap.skip_absent(200, 1000, 300), 500);
+    }
+
+    #[test]
+    fn skipping_is_by_words_what_it_is_by_positions() {
+        let mut bitmap = Bitmap::default();
+        for position in (0..320).filter(|position| position % 7 == 0 || (130..200).contains(position)) {
+            bitmap.insert(position);
+        }
+        for from in 0..200 {
+            for (end, wanted) in [(320, 1), (320, 60), (320, 150), (255, 150), (256, 64), (from + 3, 9), (400, 500)] {
+                let (mut at, mut left) = (from, wanted);
+                while left > 0 && at < end {
+                    left -= u64::from(!bitmap.contains(at));
+                    at += 1;
+                }
+                assert_eq!(bitmap.skip_absent(from, end, wanted), at, "{wanted} of {from}..{end}");
+            }
+        }
     }
 }
