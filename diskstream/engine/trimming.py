@@ -52,7 +52,10 @@ def _plan_runs(log: StreamLog, keep: int, limit: int | None) -> tuple[int, int, 
     planned = log.native.plan_trim(max(keep, length - limit) if limit else keep, False, 0)
     if planned is None or planned[2] == length:  # the last run is open, and goes when all that is in it may go
         return planned
-    segment, position, _ = planned
+    segment, position, gone = planned
+    behind = -(-position // run_entries) * run_entries
+    if log.native.live_before(segment, behind) == gone:
+        return segment, behind, gone  # all that is live in the run may go
     position -= position % run_entries
     gone = log.native.live_before(segment, position)
     return (segment, position, gone) if gone else None

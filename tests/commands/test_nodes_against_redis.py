@@ -53,6 +53,26 @@ def test_whole_nodes_go(here: Ours, theirs: Theirs, entries: int) -> None:
             assert here.run(line) == theirs.run(line), (trim, line)
 
 
+@pytest.mark.parametrize("deleted", [(0.5, 1), (0.9, 1), (0.9, 1.4), (1, 1.2), (0.1, 0.3)])
+@pytest.mark.parametrize("entries", [10, 20, 100])
+def test_a_node_goes_as_soon_as_all_that_is_live_in_it_may_go(
+    here: Ours, theirs: Theirs, entries: int, deleted: tuple[float, float]
+) -> None:
+    """It stayed where what had been deleted stood behind the last that might go."""
+    for side in (here, theirs):
+        side.run(f"CONFIG SET stream-node-max-entries {entries}")
+    gone = range(entries + round(deleted[0] * entries) + 1, entries + round(deleted[1] * entries) + 1)
+    length = 3 * entries - len(gone)
+    for keep in range(0, length, entries // 10):
+        for side in (here, theirs):
+            side.run("DEL s")
+            for number in range(1, 3 * entries + 1):
+                side.run(f"XADD s {number}-0 f v")
+            for number in gone:
+                side.run(f"XDEL s {number}-0")
+        assert here.run(f"XTRIM s MAXLEN ~ {keep}") == theirs.run(f"XTRIM s MAXLEN ~ {keep}"), keep
+
+
 def test_without_limit_a_hundred_nodes_go(here: Ours, theirs: Theirs) -> None:
     for side in (here, theirs):
         side.run("CONFIG SET stream-node-max-entries 2")

@@ -390,7 +390,9 @@ impl State {
                 // The last run of the active segment is still open, but it goes when all that is live in it may go.
                 position = meta.entries;
             } else if approximate {
-                position = (position / TRIM_GRANULE_ENTRIES * TRIM_GRANULE_ENTRIES).max(meta.trimmed);
+                // A run goes as soon as all that is live in it may go.
+                let behind = meta.deleted.first_absent(position, meta.entries);
+                position = (behind / TRIM_GRANULE_ENTRIES * TRIM_GRANULE_ENTRIES).max(meta.trimmed);
             }
             gone += meta.live_range(meta.trimmed, position);
             return (gone > 0).then_some((Place { segment: meta.number, position }, gone));

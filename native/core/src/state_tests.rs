@@ -91,6 +91,17 @@ fn an_approximate_trim_takes_the_open_run_also_where_its_end_was_deleted() {
 }
 
 #[test]
+fn an_approximate_trim_takes_a_run_as_soon_as_all_that_is_live_in_it_may_go() {
+    for (deleted, live) in [(150..200, 150), (199..215, 199), (190..205, 190), (200..210, 200)] {
+        let mut state = three_segments();
+        delete(&mut state, 1, deleted);
+        let keep = state.len() - live;
+        assert_eq!(state.plan_trim(keep, true, 0), Some((Place { segment: 1, position: 200 }, live)));
+        assert_eq!(state.plan_trim(keep + 1, true, 0), Some((Place { segment: 1, position: 100 }, 100)));
+    }
+}
+
+#[test]
 fn a_segment_whose_entries_are_all_deleted_leaves_the_list() {
     let mut state = three_segments();
     delete(&mut state, 1, 0..250);
