@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from diskstream.errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["check_function", "check_number", "check_path", "check_whole", "is_number", "items_of", "path_of"]
+__all__ = ["check_function", "check_number", "check_path", "is_number", "items_of", "path_of", "whole_of"]
 
 _T = TypeVar("_T")
 # Of its two slashes a `Path` has one. A single letter is a drive's, of which nobody takes it for somewhere else.
@@ -103,17 +103,16 @@ def is_number(given: object) -> bool:
         return False
 
 
-def check_whole(name: str, given: object) -> None:
-    """Refuses what is no whole number, as a flag is none.
+def whole_of(name: str, given: object) -> int:
+    """A whole number, as Python's own: what is counted with one of numpy's ends at its width.
 
     Raises:
-        ArgumentTypeError: it is none.
+        ArgumentTypeError: it is none, as a flag is none.
     """
     try:
-        operator.index(given)  # type: ignore[arg-type]  # that is the question
+        number = operator.index(given)  # type: ignore[arg-type]  # that is the question
     except TypeError:
-        is_whole = False
-    else:
-        is_whole = not isinstance(given, bool)
-    if not is_whole:
+        number = None
+    if number is None or isinstance(given, bool):
         raise ArgumentTypeError(f"{name} is an int, not {given!r}")
+    return number

@@ -61,7 +61,7 @@ class Naming:
             unfinished: also what a copy or a restore is making under a name of its own, or left when it was killed.
 
         Raises:
-            ArgumentError: the pattern can be the name of no stream.
+            ArgumentError: the pattern can be the name of no stream, or is no text.
         """
         self._check_open()
         found = stream_folders.list_streams(self._streams)
@@ -69,7 +69,7 @@ class Naming:
             found = list(filterfalse(names.is_unfinished, found))
         if pattern is None:
             return found
-        wanted = names.as_name(pattern) if pattern else b""
+        wanted = names.as_name(pattern) if pattern or not isinstance(pattern, str | bytes) else b""
         return [name for name in found if fnmatch.fnmatchcase(name, wanted)]
 
     def delete(self, name: str | bytes) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from diskstream import vitals
 from diskstream._native import Block, EntryID, ScanBatch, ScanLayout
-from diskstream.arguments import check_whole
+from diskstream.arguments import whole_of
 from diskstream.batches import BATCH_BYTES, Layout, as_batch, most_rows
 from diskstream.digests import Digest
 from diskstream.engine import lease, names, positions, reader, splits, tally
@@ -152,7 +152,7 @@ class Scanned:
             InvalidIDError, ArgumentError: a malformed ID, or a count below one.
             CorruptionError: the index of a segment is damaged, or its file is missing.
         """
-        check_whole("count", count)
+        count = whole_of("count", count)
         if count < 1:
             raise ArgumentError(f"count must be at least 1, not {count}")
         low = parse_start(start)
@@ -192,8 +192,8 @@ class Scanned:
             InvalidIDError, ArgumentError: malformed ends, or a piece of less than one entry or byte.
             CorruptionError: the index of a segment is damaged, or its file is missing.
         """
-        check_whole("max_entries", max_entries)
-        check_whole("max_bytes", max_bytes)
+        max_entries = whole_of("max_entries", max_entries)
+        max_bytes = whole_of("max_bytes", max_bytes)
         if max_entries < 1 or max_bytes < 1:
             raise ArgumentError(f"max_entries and max_bytes must be at least 1, not {max_entries} and {max_bytes}")
         low, high = parse_start(start), parse_end(end)
@@ -251,7 +251,7 @@ class Scanned:
         """
         wanted = [(stored_name(name), kind) for name, kind in _pairs(columns)]
         how = Layout.of(layout, wanted, duplicates, strict=strict, exact=exact, metadata=metadata, times=times)
-        check_whole("batch_rows", batch_rows)
+        batch_rows = whole_of("batch_rows", batch_rows)
         if batch_rows < 1:
             raise ArgumentError("a batch has at least one row")
         return self._scan(parse_start(start), parse_end(end), how, min(batch_rows, most_rows(how.columns)))

@@ -5,7 +5,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from diskstream._native import Block, Entry, EntryID, are_plain, check_rows, entry_lists
-from diskstream.arguments import check_whole, items_of
+from diskstream.arguments import items_of, whole_of
 from diskstream.columned import Columned
 from diskstream.commits import AddOptions, Commit, EntryOptions, record_of
 from diskstream.committing import Committing
@@ -418,7 +418,7 @@ class Stream(Grouped, Columned, Committing, Described, Retained, Scanned, WireAd
         last = parse_id(id)
         greatest = MIN_ID if max_deleted_id is None else parse_id(max_deleted_id)
         if entries_added is not None:
-            check_whole("entries_added", entries_added)
+            entries_added = whole_of("entries_added", entries_added)
         if entries_added is not None and entries_added < 0:
             raise ArgumentError("entries_added must be positive")
         if entries_added is not None and entries_added >= 1 << 64:

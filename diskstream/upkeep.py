@@ -14,7 +14,7 @@ from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.open_logs import OpenLogs
 from diskstream.engine.page import Page
 from diskstream.engine.seal import CompactReport, Progress
-from diskstream.errors import NoSuchStreamError, ReadOnlyError
+from diskstream.errors import ArgumentError, NoSuchStreamError, ReadOnlyError
 
 if TYPE_CHECKING:
     from diskstream.engine.verify import Progress as Reading
@@ -55,7 +55,7 @@ class Upkeep:
             A directory that is a store of its own, to be opened read-only; `diskstream.leases.release` removes it.
 
         Raises:
-            ArgumentError: the names are none, or `ttl_s` is no number: nobody could say when the lease ends.
+            ArgumentError: the names are none, or `ttl_s` is no number from 0 on: nobody could say when the lease ends.
             ReadOnlyError: the store was opened read-only.
             StorageError: no room, or a file system without hard links; the store was removed or moved by hand.
         """
@@ -63,6 +63,8 @@ class Upkeep:
             raise ReadOnlyError(str(self.path))
         wanted = dict.fromkeys(map(names.as_name, items_of("streams", streams)))
         check_number("ttl_s", ttl_s)
+        if ttl_s < 0:
+            raise ArgumentError(f"ttl_s must be at least 0, not {ttl_s}: a lease does not end before its last use")
         if self._page.is_elsewhere():  # another store may be there, which would get a lease of what it does not have
             raise directory.gone(self.path, "lease streams of")
         lease.sweep(self.path, time.time())

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -112,7 +113,38 @@ def test_a_uuid_is_text(store: Store) -> None:
         diskstream.repair(store.path, uuid=5)  # type: ignore[arg-type]  # refused: of a wrong kind
 
 
-@pytest.mark.parametrize("ttl_s", ["x", b"x", None, float("nan"), True, pytest.param(1 << 2000, id="2^2000")])
+@pytest.mark.parametrize("pattern", [0, False, {}, (), 5])
+def test_a_pattern_is_text(store: Store, pattern: Any) -> None:
+    """What Python takes for false was a pattern that no name matches."""
+    with pytest.raises(ArgumentTypeError, match="a stream's name is str or bytes"):
+        store.streams(pattern)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", [np.uint8, np.int16, np.uint64])
+def test_a_number_of_numpys_is_a_number(store: Store, kind: type[np.integer[Any]]) -> None:
+    """They were counted with at their own width, which went over: pieces were of any size."""
+    stream = store.stream("many")
+    stream.add_many([{"n": n} for n in range(3000)])
+    store.seal("many")
+    stream.add_many([{"n": n} for n in range(3000)])
+    given: Any = kind(200)
+    assert stream.splits(max_entries=given) == stream.splits(max_entries=200)
+    assert stream.id_further("-", given) == stream.id_further("-", 200)
+
+
+def test_so_is_what_python_takes_for_one(store: Store) -> None:
+    """It was a TypeError of a comparison."""
+
+    class Five:
+        def __index__(self) -> int:
+            return 5
+
+    given: Any = Five()
+    assert len(store.stream("a").splits(max_entries=given)) == 1
+
+
+@pytest.mark.parametrize("ttl_s", ["x", b"x", None, float("nan"), True, -1, pytest.param(1 << 2000, id="2^2000")])
 def test_a_lease_ends_at_some_time(store: Store, ttl_s: Any) -> None:
     with pytest.raises(ArgumentError, match="ttl_s"):
         store.lease(["a"], ttl_s=ttl_s)
