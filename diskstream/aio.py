@@ -78,6 +78,7 @@ class Store:
         return as_of_asyncio(self.sync_store)
 
     async def __aenter__(self) -> Self:
+        self.sync_store.__enter__()
         return self
 
     async def __aexit__(

@@ -80,7 +80,7 @@ def open(  # `diskstream.open`, as `gzip.open` and `dbm.open`
     known = {field.name for field in dataclasses.fields(Options)}
     unknown = sorted(set(options) - known)
     if unknown:
-        near = difflib.get_close_matches(unknown[0], known, n=1)
+        near = difflib.get_close_matches(unknown[0], known | {"read_only", "create"}, n=1)
         raise ArgumentError(f"no such option: {unknown[0]}" + (f"; did you mean {near[0]}?" if near else ""))
     return Store(path_of(path), Options(**options), read_only=read_only, create=create, files=files or Files())
 
@@ -150,6 +150,7 @@ class Store(Removing, Upkeep):
     # --- life ---------------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
+        self._check_open()  # where a block begins on a store that another one has closed, not at its first call
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

@@ -141,6 +141,7 @@ def test_open_for_reading_only_it_reads_and_refuses_to_write(tmp_path: Path) -> 
     ("options", "text"),
     [
         ({"fsink": "always"}, "no such option: fsink; did you mean fsync"),
+        ({"readonly": True}, "no such option: readonly; did you mean read_only"),
         ({"fsync": "never"}, "fsync must be 'always', 'everysec', 'interval=MS' or 'os', not 'never'"),
         ({"fsync": "interval=0"}, "the interval of fsync must be"),
         ({"fsync": None}, "fsync must be"),
@@ -348,6 +349,20 @@ def test_after_closing_everything_says_so(tmp_path: Path) -> None:
             call()
     with diskstream.open(tmp_path / "store") as store:
         assert ids(store.stream("x")) == ["5-3"]
+
+
+def test_a_block_does_not_begin_on_a_store_that_was_closed(store: Store) -> None:
+    """It ran up to its first call, with what it does before that."""
+    store.close()
+    with pytest.raises(ClosedError, match="is closed: open the store again"), store:
+        pytest.fail("it began")
+
+    async def enter() -> None:
+        async with aio.Store(store):
+            pytest.fail("it began")
+
+    with pytest.raises(ClosedError):
+        asyncio.run(enter())
 
 
 def test_all_errors_are_of_one_tree(store: Store) -> None:
