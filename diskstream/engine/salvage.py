@@ -197,7 +197,7 @@ class _Salvage:
         source = self.source
         snapshot = frame_at(source.snapshot, 0, None)
         assert snapshot is not None
-        at = start = source.start
+        at = start = reached = source.start
         if source.is_from_files:
             # What groups did since the older copy is lost, though frames of this log may apply to it as they are.
             self.places.distrust()
@@ -217,14 +217,13 @@ class _Salvage:
                 self._gap(piece)
             elif self.broken:
                 self._behind(piece)
-            if not self.broken:
-                continue
-            at = piece.end
-        if not self.broken:
-            self._take_before(at, len(source.data.rstrip(b"\0")))
+            reached = piece.end
+            if self.broken:
+                at = reached
+        end = reached  # and not where the zeros begin: a frame may end with some
+        self._take_before(at, end)
         self._flush()
         slot = source.slot
-        end = len(source.data.rstrip(b"\0"))
         if source.successor_lost:
             self._gap(Gap(end, end, None, None))
             what = "the log behind this one is missing: all that was added or changed since, groups too, is lost"
@@ -252,7 +251,6 @@ class _Salvage:
         if self.broken or start >= end:
             return
         data = self.source.data[start:end]
-        data = data + bytes(-len(data) % 8)
         applied = self.image.append(data)
         self.places.note_prefix(self.image.native.active_entries)
         if applied < len(data):

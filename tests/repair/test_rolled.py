@@ -1,5 +1,6 @@
 """The snapshot of the active log is damaged, and the log before it is not sealed yet: no copy, but it leads there."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,24 @@ def test_nothing_is_lost_with_the_snapshot_where_the_log_before_it_is_whole(tmp_
     assert any("made anew from what led to it in 00000002.log" in note for note in report.notes)
     assert state(tmp_path) == before
     assert before[2] is None
+
+
+def test_a_last_frame_that_ends_with_zeros_is_whole(tmp_path: Path) -> None:
+    """It was cut off where they begin, and lost: an entry whose value ends with some, and each mark of a close whose
+    checksum does, one in 256, though that is no entry.
+    """
+    build(tmp_path / "open")
+    with opened(tmp_path / "open") as store:
+        stream = store.stream("s")
+        stream.add({"n": b"last" + bytes(100)}, "0-*")
+        shutil.copytree(tmp_path / "open", tmp_path / "killed")
+        before = list(stream.range())
+    log = max(folder(tmp_path / "killed").glob("*.log"))
+    assert frames(log)[-1].end - len(log.read_bytes().rstrip(b"\0")) > 100
+    flip(log, SNAPSHOT + FRAME_HEADER.size + 20)
+    assert repair(tmp_path / "killed").losses == []
+    with opened(tmp_path / "killed") as store:
+        assert list(store.stream("s").range()) == before
 
 
 def test_with_all_of_the_log_its_own_entries_go_and_nothing_else(tmp_path: Path) -> None:
