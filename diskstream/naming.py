@@ -1,7 +1,6 @@
 """Streams listed, made, removed and renamed: so that every process notices, and that a death on the way loses none."""
 
 import contextlib
-import errno
 import fnmatch
 import os
 import threading
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from diskstream._native import Guard
 from diskstream.engine import directory, names, ownership, replacing, stream_folders, stream_names
-from diskstream.engine.descriptors import are_short
+from diskstream.engine.descriptors import means_are_short
 from diskstream.engine.directory_lock import DirectoryLock
 from diskstream.engine.files import Files
 from diskstream.engine.locks import is_held
@@ -283,7 +282,7 @@ class Naming:
         except FileNotFoundError:
             return False
         except StorageError as error:
-            if isinstance(error, NamespaceError) or are_short(error) or error.errno == errno.ENOMEM:
+            if isinstance(error, NamespaceError) or means_are_short(error):
                 raise
             # That this user may not open it says nothing of others; who may read it can see whether they have it open.
             forbidden = isinstance(error, ReadOnlyError)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from diskstream.arguments import check_function, items_of, path_of
 from diskstream.cold_reads import cold_cache
 from diskstream.engine import names
-from diskstream.engine.descriptors import are_short
+from diskstream.engine.descriptors import means_are_short
 from diskstream.engine.files import Files
 from diskstream.engine.repair_store import nested_stores
 from diskstream.engine.verify import (
@@ -99,6 +99,6 @@ def _one_open(
             raise FileNotFoundError(folder)
         verify_log(name, log, report, progress, cold=cold)
     except DiskstreamError as error:
-        if are_short(error):
+        if means_are_short(error):
             raise  # says nothing of the stream
         verify_directory(name, folder, report, error)

@@ -11,7 +11,7 @@ from diskstream.backups.repository import Backup
 from diskstream.errors import DiskstreamError
 from diskstream.plurals import number_of
 from diskstream.store_files import digest_file, directory_of
-from diskstream.system_calls import all_below, are_short
+from diskstream.system_calls import all_below, means_are_short
 
 __all__ = ["Finding", "Seen", "check_backup", "files_of", "has_its_files"]
 
@@ -127,7 +127,7 @@ def _wrong_files(backup: Backup, manifest: Manifest, seen: Seen, on_bytes: Calla
             elif (digest := seen.digest(path, on_bytes)) != kept.sha256:
                 yield Finding(backup.name, kept.path, f"its SHA-256 is {digest}, and was {kept.sha256}")
         except (DiskstreamError, OSError) as error:
-            if are_short(error):
+            if means_are_short(error):
                 raise
             yield Finding(backup.name, kept.path, str(error))
 
@@ -147,6 +147,6 @@ def _wrong_streams(backup: Backup, seen: Seen, on_bytes: Callable[[int], None], 
                     what = f"{shown} at {problem.offset}: {problem.what}"
                     yield Finding(backup.name, place.relative_to(backup.path).as_posix(), what, place=problem.place)
         except DiskstreamError as error:
-            if are_short(error):
+            if means_are_short(error):
                 raise  # says nothing of the backup
             yield Finding(backup.name, part, str(error))

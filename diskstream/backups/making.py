@@ -48,7 +48,7 @@ from diskstream.store_files import (
     verify_files,
 )
 from diskstream.stream import Stream
-from diskstream.system_calls import all_below, are_short, children, is_file, is_there, named, wrapped
+from diskstream.system_calls import all_below, children, is_file, is_there, means_are_short, named, wrapped
 from diskstream.work_files import work_faults
 
 __all__ = ["make_backup"]
@@ -331,7 +331,7 @@ class _Making:
             else:
                 self._copy(source, path, found.uuid, moment)
         except StorageError as error:
-            if error.filename != str(source) or are_short(error):
+            if error.filename != str(source) or means_are_short(error):
                 raise
             self._files.unlink(self._fresh / path)
             found.faults.append(f"{source.name}: {error.strerror}")
@@ -454,7 +454,7 @@ def _cold_of(stream: Stream) -> tuple[int, int]:
     try:
         cold = [each for each in segments_of(stream) if each.where == STUB]
     except DiskstreamError as error:
-        if are_short(error):
+        if means_are_short(error):
             raise
         return 0, 0
     return sum(each.live for each in cold), sum(each.size_bytes for each in cold)
@@ -465,7 +465,7 @@ def _described(store: stores.Store, name: bytes, found: _Found) -> KeptStream:
     try:
         info = store.stream(name).summary()
     except DiskstreamError as error:
-        if are_short(error):
+        if means_are_short(error):
             raise  # says nothing of the stream: a backup that calls it damaged would refuse to be restored
         return replace(kept, faults=bounded([*found.faults, str(error)]))
     return replace(

@@ -15,7 +15,7 @@ from diskstream.backups.parts import stores_in
 from diskstream.backups.repository import Repository
 from diskstream.errors import DiskstreamError, StorageError
 from diskstream.store_files import Copied, Moment, digest_file, is_same, is_sealed
-from diskstream.system_calls import are_short, open_regular, reading
+from diskstream.system_calls import means_are_short, open_regular, reading
 
 __all__ = ["Donors", "Journal", "Looks", "release_pins"]
 
@@ -187,7 +187,7 @@ class Donors:
         try:
             return digest_file(donor, self._how.on_bytes).sha256 == kept.sha256
         except (StorageError, FileNotFoundError) as error:
-            if are_short(error):
+            if means_are_short(error):
                 raise
             return False
 

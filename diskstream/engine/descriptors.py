@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-__all__ = ["are_short", "listing", "offer", "opened", "says_nothing", "tried_again", "uses"]
+__all__ = ["are_short", "listing", "means_are_short", "offer", "opened", "says_nothing", "tried_again", "uses"]
 
 _T = TypeVar("_T")
 # What is closed at a time: some more than one file needs, for what is opened by others, who do not ask (sockets, say).
@@ -28,12 +28,20 @@ def are_short(error: BaseException | None) -> bool:
     return getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE)
 
 
+def means_are_short(error: BaseException | None) -> bool:
+    """Whether an error says that the process, or the system, has no more descriptors or memory.
+
+    Nothing was looked at then: who takes that for damage calls a sound stream damaged.
+    """
+    return are_short(error) or getattr(error, "errno", None) == errno.ENOMEM
+
+
 def says_nothing(error: OSError) -> bool:
     """Whether a look or a read failed because the disk or the system did: what is there may be as good as ever.
 
     Who takes that for an answer, that a file is gone, say, or no longer in use, removes or passes over what is sound.
     """
-    return error.errno in (errno.EIO, errno.ENOMEM) or are_short(error)
+    return error.errno == errno.EIO or means_are_short(error)
 
 
 def uses(held: Sequence[object]) -> int:

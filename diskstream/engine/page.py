@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from diskstream._native import CTL_BYTES, Ctl
-from diskstream.engine.descriptors import are_short, tried_again
+from diskstream.engine.descriptors import means_are_short, tried_again
 from diskstream.engine.files import Files, nameless_file, wrapped
 from diskstream.engine.locks import CAN_TELL, Locks
 from diskstream.engine.looks import status
@@ -52,13 +52,13 @@ def boot_id() -> bytes:
     """Sixteen bytes that are new after each start of the machine.
 
     Raises:
-        OSError: there are no descriptors to read them with.
+        OSError: there are no descriptors, or no memory, to read them with.
     """
     try:
         text = tried_again(lambda: _BOOT_ID.read_text(encoding="ascii")).strip().replace("-", "")
         return bytes.fromhex(text)[:16].ljust(16, b"\0")
     except (OSError, ValueError) as error:
-        if are_short(error):
+        if means_are_short(error):
             raise
         return secrets.token_bytes(16)  # not known: every opening counts as one after a power cut
 

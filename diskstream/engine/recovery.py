@@ -20,7 +20,7 @@ from typing import Any
 
 from diskstream._native import Ctl, Log
 from diskstream.engine import audit, frontier, names, spare, superseded
-from diskstream.engine.descriptors import are_short, says_nothing
+from diskstream.engine.descriptors import means_are_short, says_nothing
 from diskstream.engine.files import Files, LogFileLike, name_anew, reading, wrapped
 from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
 from diskstream.engine.locks import is_held
@@ -453,7 +453,7 @@ def _owner(path: Path) -> bytes | None:
         with reading(path) as file:
             return file.read(32)[16:]
     except OSError as error:
-        if are_short(error):
+        if means_are_short(error):
             raise  # says nothing of the file
         return None if error.errno == errno.EIO else b""  # a link to nothing, say
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from diskstream._native import EntryID, RowSegment, SealedSegment, SegmentView
 from diskstream.engine import audit, names, recovery, spare
 from diskstream.engine import cold as cold_stub
-from diskstream.engine.descriptors import are_short, opened
+from diskstream.engine.descriptors import means_are_short, opened
 from diskstream.engine.files import Files, reading, size_of
 from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
 from diskstream.engine.log import StreamLog, StreamMoved
@@ -121,7 +121,7 @@ _ACTIVE = "what stands before this place can be read, nothing can be added; a re
 def _problem(name: bytes, path: Path, error: Exception, meaning: str, view: SegmentView | None = None) -> Problem:
     first, last = (str(view.first), str(view.last)) if view is not None else ("", "")
     entries = view.live if view is not None else None
-    if are_short(error):
+    if means_are_short(error):
         raise error  # says nothing of the stream
     if isinstance(error, CorruptionError):
         what = f"{error.what}: expected {error.expected}, found {error.found}"
@@ -424,7 +424,7 @@ def _look_around(name: bytes, directory: Path, log: StreamLog | None, report: Ve
     try:
         paths = children(directory)
     except OSError as error:
-        if are_short(error):
+        if means_are_short(error):
             raise
         report.notes.append(f"{directory}: {error.strerror}")
         return

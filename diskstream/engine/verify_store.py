@@ -7,7 +7,7 @@ from pathlib import Path
 from diskstream.engine import cold as cold_stub
 from diskstream.engine import directory, names, replacing, stream_folders, verify, view_check
 from diskstream.engine.cold_cache import ColdCache
-from diskstream.engine.descriptors import are_short
+from diskstream.engine.descriptors import means_are_short
 from diskstream.engine.files import Files
 from diskstream.engine.kept_open import SharedCache
 from diskstream.engine.log import StreamLog
@@ -127,7 +127,7 @@ def check_names(streams: Path, report: VerifyReport) -> None:
         except FileNotFoundError:
             continue
         except StorageError as error:
-            if are_short(error):
+            if means_are_short(error):
                 raise
             meaning = "neither its name nor its files can be read: nobody can say what it is"
             report.problems.append(Problem(b"", folder, 0, str(error), meaning=meaning))
@@ -151,7 +151,7 @@ def _one_stream(
     except FileNotFoundError:
         raise
     except (DiskstreamError, OSError) as error:
-        if are_short(error):
+        if means_are_short(error):
             raise  # says nothing of the stream
         wrapped = error if isinstance(error, DiskstreamError) else StorageError(str(folder), "read", 5, str(error))
         verify.verify_directory(name, folder, report, wrapped)

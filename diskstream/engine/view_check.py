@@ -6,7 +6,7 @@ import stat
 import zlib
 from pathlib import Path
 
-from diskstream.engine.descriptors import are_short, opened
+from diskstream.engine.descriptors import means_are_short, opened
 from diskstream.engine.looks import is_there
 from diskstream.engine.view_pages import PagesDamaged, read_rows
 from diskstream.errors import ReadOnlyError
@@ -36,7 +36,7 @@ def _read(view: Path) -> ViewState:
     try:
         fd = opened(view / "users", os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:
-        if are_short(error) or isinstance(error, PermissionError):
+        if means_are_short(error) or isinstance(error, PermissionError):
             raise
         fd = -1  # nobody has it open: all who do hold a lock on that file
     try:
@@ -47,7 +47,7 @@ def _read(view: Path) -> ViewState:
                 return "in use"
         return "sound" if all(is_row(key, value) for key, value in read_rows(view / "data.mdb")) else "damaged"
     except (PagesDamaged, OSError) as error:
-        if are_short(error) or isinstance(error, PermissionError):
+        if means_are_short(error) or isinstance(error, PermissionError):
             raise
         return "damaged"
     finally:
@@ -105,6 +105,6 @@ def unsound(view: Path) -> bool:
     try:
         return not all(is_row(key, value) for key, value in read_rows(data))
     except (PagesDamaged, OSError) as error:
-        if are_short(error):
+        if means_are_short(error):
             raise
         return True
