@@ -94,7 +94,7 @@ class Store:
     async def close(self) -> None:
         """Makes everything durable and lets go of the directory: also where the task that waits for it is cancelled."""
         try:
-            await waited(self.sync_store.close)  # a thread of `to_thread` may never begin it then
+            await waited(self.sync_store.close, must_be_done=True)  # a thread of `to_thread` may never begin it then
         finally:
             self._readers.interrupt()
 

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
-from diskstream.engine.threads import begun
+from diskstream.engine.threads import begun, too_many
 
 __all__ = ["SLICE_S", "WaitThread", "Waiter", "tell_all"]
 
@@ -145,14 +145,21 @@ class WaitThread(Generic[_W]):
         return found
 
     def hand_over(self, waiter: _W) -> None:
-        """Has the thread wait for it."""
+        """Has the thread wait for it.
+
+        Raises:
+            StorageError: there are too many threads.
+        """
         here = self.here
         with here.lock:
             # A thread that a signal kept from beginning, or that there was no room for, is not there.
             if here.watcher is None or here.thread is None or not here.thread.is_alive():
                 here.watcher = self._begin()
                 here.thread = threading.Thread(target=self._run, args=(here, here.watcher), name=self._name)
-                begun(here.thread)
+                try:
+                    begun(here.thread)
+                except RuntimeError as error:
+                    raise too_many(self._name, error) from error
             here.coming.append(waiter)
             here.watcher.interrupt()
 

@@ -11,15 +11,23 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from diskstream.engine.threads import begun
+from diskstream.engine.threads import begun, too_many
 
 __all__ = ["waited"]
 
 _T = TypeVar("_T")
 
 
-async def waited(call: Callable[[], _T]) -> _T:
-    """What a call returns, or raises. A task that is cancelled does not wait for it."""
+async def waited(call: Callable[[], _T], *, must_be_done: bool = False) -> _T:
+    """What a call returns, or raises. A task that is cancelled does not wait for it.
+
+    Args:
+        call: what is done.
+        must_be_done: where there is no thread for it, all tasks wait for it instead.
+
+    Raises:
+        StorageError: there are too many threads.
+    """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[_T] = loop.create_future()
     context = contextvars.copy_context()
@@ -40,5 +48,10 @@ async def waited(call: Callable[[], _T]) -> _T:
         else:
             tell(answer.set_result, found)
 
-    begun(threading.Thread(target=run, name="diskstream waiting"))
+    try:
+        begun(threading.Thread(target=run, name="diskstream waiting"))
+    except RuntimeError as error:
+        if not must_be_done:
+            raise too_many("a call that waits", error) from error
+        run()
     return await answer

@@ -171,7 +171,10 @@ class Place:
         thread = threading.Thread(target=work, name="diskstream-object", daemon=True)
         forking.begin(thread)
         try:
-            begun(thread)
+            try:
+                begun(thread)
+            except RuntimeError as error:
+                raise OSError(f"could not start a thread: {error}") from error
             thread.join(_CALL_S)
         finally:
             forking.end(thread)
@@ -477,7 +480,10 @@ def _leave(file: Any, afterwards: Callable[[], object] | None = None) -> None:
             with suppress(OSError, ValueError):
                 afterwards()
 
-    threading.Thread(target=close, name="diskstream-object", daemon=True).start()
+    try:
+        begun(threading.Thread(target=close, name="diskstream-object", daemon=True))
+    except RuntimeError:  # there are too many threads
+        close()
 
 
 def _without_secrets(text: str) -> str:

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import difflib
-import errno
 import os
 import sys
 import threading
@@ -32,6 +31,7 @@ from diskstream.engine.page import POISONED, Page
 from diskstream.engine.process_end import at_end
 from diskstream.engine.recovery import RecoveryReport
 from diskstream.engine.state import View, open_view
+from diskstream.engine.threads import too_many
 from diskstream.errors import ArgumentError, ArgumentTypeError, ClosedError, DiskstreamError, storage_error
 from diskstream.group_calls import begin_call
 from diskstream.ids import IDLike
@@ -345,7 +345,7 @@ class Store(Removing, Upkeep):
         except BaseException as error:
             self._keeper = None
             if isinstance(error, RuntimeError):  # there are too many threads
-                raise storage_error(str(self.path), "start a thread for", errno.EAGAIN, str(error)) from error
+                raise too_many(str(self.path), error) from error
             raise
         return self._keeper
 

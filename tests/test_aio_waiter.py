@@ -5,11 +5,15 @@ import os
 import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, Self
 
 import pytest
+import redis
 
+from diskstream import StorageError, aio
 from diskstream.aio_waiter import Waiter, WaitThread, tell_all
+from diskstream.compat.aio import Redis
 
 PATIENCE_S = 20
 
@@ -69,9 +73,11 @@ def test_of_two_that_come_first_in_a_forked_child_both_are_waited_for(monkeypatc
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError("can't start new thread")])
+@pytest.mark.parametrize(
+    ("error", "told"), [(KeyboardInterrupt, KeyboardInterrupt), (RuntimeError("can't start new thread"), StorageError)]
+)
 def test_a_thread_that_did_not_begin_is_begun_for_the_next_one(
-    monkeypatch: pytest.MonkeyPatch, error: type[BaseException] | BaseException
+    monkeypatch: pytest.MonkeyPatch, error: type[BaseException] | BaseException, told: type[BaseException]
 ) -> None:
     """Who came after it waited for ever, where it was taken for one that runs."""
 
@@ -83,7 +89,7 @@ def test_a_thread_that_did_not_begin_is_begun_for_the_next_one(
 
         with monkeypatch.context() as patched:
             patched.setattr(threading.Thread, "start", fail)
-            with pytest.raises(type(error) if isinstance(error, BaseException) else error):
+            with pytest.raises(told):
                 waits.hand_over(Waiter())
         waiter = Waiter()
         _Telling.begins.set()
@@ -93,5 +99,45 @@ def test_a_thread_that_did_not_begin_is_begun_for_the_next_one(
             await asyncio.wait_for(waiter.answer, PATIENCE_S)
         finally:
             _Telling.ends.set()
+
+    asyncio.run(main())
+
+
+def refuse(_thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def test_a_store_is_closed_also_where_there_is_no_thread_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stayed open, behind a RuntimeError in the place of whatever had ended the block."""
+
+    async def main() -> None:
+        store, client = await aio.open(tmp_path / "s"), Redis(tmp_path / "c")
+        await store.stream("x").add({"n": 1})
+        await client.xadd("x", {"n": 1})
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", refuse)
+            await store.close()
+            await client.aclose()
+        assert store.closed
+        with pytest.raises(redis.ConnectionError, match="closed"):
+            await client.xlen("x")
+
+    asyncio.run(main())
+
+
+def test_a_read_that_cannot_wait_for_want_of_a_thread_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was a RuntimeError, which is none of ours."""
+
+    async def main() -> None:
+        async with await aio.open(tmp_path / "s") as store:
+            await asyncio.gather(*(store.exists("x") for _ in range(64)))  # the loop has all threads that it may
+            with monkeypatch.context() as patched:
+                patched.setattr(threading.Thread, "start", refuse)
+                with pytest.raises(StorageError, match=r"could not start a thread for .*new thread"):
+                    await store.stream("x").read("$", block=10)
+                with pytest.raises(StorageError, match=r"could not start a thread for .*new thread"):
+                    await store.stream("x").wait_durable("5-0", timeout=10)
 
     asyncio.run(main())

@@ -108,7 +108,7 @@ class Redis(Opened, StreamMethods, GroupMethods, KeyMethods):
 
         There is no pool of connections, so `close_connection_pool` says nothing.
         """
-        await waited(self._link.close)  # a thread of `to_thread` may never begin it then
+        await waited(self._link.close, must_be_done=True)  # a thread of `to_thread` may never begin it then
 
     close = aclose
 

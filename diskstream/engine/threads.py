@@ -1,9 +1,12 @@
 """Threads that are begun in calls which a signal may interrupt."""
 
+import errno
 import sys
 import threading
 
-__all__ = ["begun"]
+from diskstream.errors import StorageError, storage_error
+
+__all__ = ["begun", "too_many"]
 
 
 def begun(thread: threading.Thread) -> None:
@@ -25,3 +28,13 @@ def begun(thread: threading.Thread) -> None:
     else:
         return
     raise meant
+
+
+def too_many(wanted_by: str, error: RuntimeError) -> StorageError:
+    """What is raised where `begun` says that there are too many threads.
+
+    Args:
+        wanted_by: what the thread was to be for: a path, or words.
+        error: the one that `begun` raised.
+    """
+    return storage_error(wanted_by, "start a thread for", errno.EAGAIN, str(error))
