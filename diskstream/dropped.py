@@ -7,7 +7,7 @@ from diskstream.engine.descriptors import uses
 from diskstream.engine.kept_open import SharedCache
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.page import Page
-from diskstream.errors import DiskstreamError
+from diskstream.errors import ClosedError, DiskstreamError
 from diskstream.retainer import Retainer
 
 __all__ = ["Dropped"]
@@ -57,7 +57,7 @@ def _end(log: StreamLog, *, is_read: bool) -> None:
     if not is_read or log.closed:  # by who was interrupted then: nobody reads it any more
         log.close()
         return
-    with contextlib.suppress(StreamMoved):  # whoever moved it has flushed it
+    with contextlib.suppress(StreamMoved, ClosedError):  # whoever moved it, or closed it meanwhile, has flushed it
         log.flush()
     log.retire()
 

@@ -333,6 +333,7 @@ class Store(Removing, Upkeep):
             except BaseException:
                 log.close()
                 raise
+        log.is_kept = True
         self._logs[name] = log  # not before: what is added to a log that nobody looks after is not flushed in time
         return log
 

@@ -19,9 +19,20 @@ from diskstream.errors import DiskstreamError, PoisonedError, StorageError
 if TYPE_CHECKING:
     from diskstream.engine.log import StreamLog
 
-__all__ = ["append_lock_at_once", "check_removed", "close_beside", "close_idle", "flush", "leave", "mark_clean"]
+__all__ = [
+    "BESIDE",
+    "append_lock_at_once",
+    "check_removed",
+    "close_beside",
+    "close_idle",
+    "flush",
+    "leave",
+    "mark_clean",
+]
 
 
+# Those that close logs beside, until they have.
+BESIDE: set[threading.Thread] = set()
 _REMOVED = "its files were removed while it was open, and what was added since then with them"
 
 
@@ -123,12 +134,20 @@ def close_beside(log: "StreamLog") -> None:
     """Closes a log in a thread of its own, which can wait for the lock that this one has. None while Python ends."""
 
     def close() -> None:
-        with contextlib.suppress(DiskstreamError, StreamMoved):
-            log.close()
+        try:
+            with contextlib.suppress(DiskstreamError, StreamMoved):
+                log.close()
+        finally:
+            BESIDE.discard(thread)
 
-    if not sys.is_finalizing():
-        with contextlib.suppress(RuntimeError):  # there are too many threads
-            begun(threading.Thread(target=close, name="diskstream-leaving"))
+    if sys.is_finalizing():
+        return
+    thread = threading.Thread(target=close, name="diskstream-leaving")
+    BESIDE.add(thread)
+    try:
+        begun(thread)
+    except RuntimeError:  # there are too many threads
+        BESIDE.discard(thread)
 
 
 def leave(log: "StreamLog", move: Callable[[], Path], *, flush: bool) -> None:

@@ -30,10 +30,17 @@ def joined(thread: threading.Thread, timeout_s: float | None = None) -> None:
         thread.join(timeout_s)
 
 
+def _wait(threads: Iterable[threading.Thread]) -> None:
+    for thread in list(threads):
+        if thread.ident is not None and thread is not threading.current_thread():
+            joined(thread)
+
+
 def wait_for_last() -> None:
     """Returns once what stores held that were dropped is let go of."""
     for keeper in list(_LEAVING):
         keeper.wait()
+    _wait(closing.BESIDE)
 
 
 class Keeper:
@@ -129,9 +136,7 @@ class Keeper:
 
     def wait(self) -> None:
         """Returns once the threads have ended."""
-        for thread in list(self._threads):
-            if thread.ident is not None and thread is not threading.current_thread():
-                joined(thread)
+        _wait(self._threads)
 
     def _flush(self, every_s: float) -> None:
         while not self._stop.wait(every_s):

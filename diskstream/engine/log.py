@@ -65,6 +65,7 @@ class StreamLog:
 
     fault = torn.KeptFault()
     _lets_go = has_let_go = False  # it ends; nothing is open any more
+    is_kept = False  # a store has it, and closes it
     _opened: opening.Opened | None = None  # while it is opened
 
     def __init__(
@@ -395,6 +396,10 @@ class StreamLog:
                 self.close()
             if not self.has_let_go:  # a garbage collection came to it in a thread that has the append lock
                 closing.close_beside(self)
+        elif self.is_kept and not (self.has_let_go or self.page.closed):
+            # One garbage collection came to it and to its store, which closes it beside: without its page it would be
+            # writing where others may be alone by then. Whoever comes second finds it closed.
+            closing.close_beside(self)
         elif not self.has_let_go and not sys.is_finalizing():
             # A signal handler raised before anybody had it: what it holds by number alone goes by nothing else.
             held = self._opened or self

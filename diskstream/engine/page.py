@@ -173,9 +173,14 @@ class Page:
     def becomes_last(self) -> bool:
         """Whether nobody else has the page open, which stays so until `lets_others`: who comes waits for that.
 
+        False of one that was given up: the number of its descriptor may be that of another page, for which whoever
+        comes would wait for ever.
+
         Raises:
             StorageError: nobody can say.
         """
+        if self._fd < 0:
+            return False
         with wrapped(self._path, "lock"):
             return self._locks.record(fcntl.F_WRLCK)
 

@@ -14,6 +14,7 @@ import diskstream
 from diskstream.engine import page as pages
 from diskstream.engine.files import Files
 from diskstream.engine.locks import Locks
+from diskstream.engine.moved import FORKS
 from diskstream.engine.page import Page, boot_id
 from tests.engine.children import LIMIT_S
 from tests.engine.sample import as_if_killed, log_of
@@ -168,6 +169,28 @@ def test_a_page_of_this_boot_whose_closing_was_interrupted_keeps_nobody_waiting_
     assert second.ctl.generation == left.ctl.generation
     second.close()
     left.close()
+
+
+def test_a_page_that_was_given_up_is_the_last_of_no_other_file(tmp_path: Path) -> None:
+    """The lock fell on whatever had its number by then: who opened that page next waited for ever."""
+    first = Page.open(Files(), tmp_path / "ctl")
+    number = first._fd
+    first.close()
+    other = Page.open(Files(), tmp_path / "other")
+    assert other.settle(other.renew())
+    assert other._fd == number
+    assert not first.becomes_last()
+    assert not is_held_alone(tmp_path / "other")
+    other.close()
+
+
+def is_held_alone(path: Path) -> bool:
+    """Whether somebody has the record of a page for himself alone."""
+    fd = os.open(path, os.O_RDWR)
+    try:
+        return not Locks(fd, FORKS.count).record(fcntl.F_RDLCK)
+    finally:
+        os.close(fd)
 
 
 def test_a_page_of_nobody_knows_which_boot_that_is_only_locked_is_an_error_that_says_what_to_do(

@@ -14,6 +14,7 @@ import pytest
 import diskstream
 from diskstream import Store
 from diskstream import store as stores
+from diskstream.dropped import Dropped
 from diskstream.engine import keeper
 from tests.engine.stand_ins import Watched, failure
 
@@ -204,6 +205,35 @@ def test_one_whose_closing_was_interrupted_lets_go_when_it_is_dropped(
     with pytest.warns(ResourceWarning, match=r"^not closed to the end: <diskstream\.Store '.*/s' closed>$"):
         del store
     ended()
+    gc.collect()
+    assert ours(tmp_path) == []
+    with diskstream.open(tmp_path / "s") as again:
+        assert again.recoveries == [], "it was closed cleanly"
+        assert len(again.stream("x")) == 3
+
+
+def test_one_whose_closing_was_interrupted_goes_with_its_cycle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A collection came to its logs, too: they gave their locks up, and then were written to and marked without any."""
+    faults: list[str] = []
+    monkeypatch.setattr(threading, "excepthook", lambda fault: faults.append(str(fault.exc_value)))
+    store = half_closed(tmp_path / "s", monkeypatch)
+    assert store._keeper is not None
+    store._keeper.wait()  # its threads are gone, and hold nothing
+    collected, let_go = threading.Event(), Dropped.let_go
+
+    def let_go_later(self: Dropped) -> None:
+        assert collected.wait(LIMIT_S)
+        let_go(self)
+
+    monkeypatch.setattr(Dropped, "let_go", let_go_later)
+    cycle: list[object] = [store]
+    cycle.append(cycle)
+    del store, cycle
+    with pytest.warns(ResourceWarning, match="not closed to the end"):
+        gc.collect()
+    collected.set()
+    ended()
+    assert faults == []
     gc.collect()
     assert ours(tmp_path) == []
     with diskstream.open(tmp_path / "s") as again:
