@@ -106,9 +106,14 @@ class NewFile:
             os.fsync(self._fd)
 
     def close(self) -> None:
-        """Closes the file. What was not synced is not durable."""
+        """Closes the file. What was not synced is not durable.
+
+        Raises:
+            StorageError: some file systems (of FUSE) tell only now of a write that failed.
+        """
         self._fd = -1
-        self._file.close()
+        with wrapped(self.path, "close"):
+            self._file.close()
 
     def __enter__(self) -> Self:
         return self

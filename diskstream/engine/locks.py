@@ -111,9 +111,12 @@ class Locks:
         return True
 
     def give_up(self) -> None:
-        """Gives them up explicitly: a mapping that somebody still holds, or a child, would keep them."""
+        """Gives them up explicitly: a mapping that somebody still holds, or a child, would keep them.
+
+        Where the system says no, they go with the file.
+        """
         try:
-            with contextlib.suppress(ForkedError):
+            with contextlib.suppress(ForkedError, OSError):
                 self.record(fcntl.F_UNLCK)  # first, as at a death: who gets the other one looks at it
                 self.change(fcntl.LOCK_UN)
         finally:

@@ -297,8 +297,11 @@ class Page:
             self._locks.give_up()
         finally:
             fd, self._fd = self._fd, -1  # an interrupt comes before this, or when it is closed
-            if fd >= 0:
-                os.close(fd)
+            try:  # an interrupt would come as `suppress` begins
+                if fd >= 0:
+                    os.close(fd)
+            except OSError:
+                pass  # it is closed, whatever the system says, and nothing of it has to be durable
 
     def after_fork(self) -> None:
         """Lets go of the descriptor only: the lock behind it is the parent's."""

@@ -6,6 +6,7 @@ control page was opened, kept by whoever was told, kept the page locked, so that
 
 import errno
 import fcntl
+import io
 import os
 import shutil
 import struct
@@ -309,3 +310,54 @@ def test_a_page_that_cannot_be_locked_for_oneself_alone_is_told_of(
     with diskstream.open(tmp_path / "s", **SMALL) as again:
         assert len(again.stream("x")) == 1
         assert again.verify().ok
+
+
+class Unclosed(io.FileIO):
+    """A file of which the system says only as it is closed that something was not written."""
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            raise OSError(errno.EIO, "Input/output error")
+
+
+def test_a_file_that_cannot_be_closed_counts_as_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system of FUSE may tell of it then. It was a plain `OSError`."""
+    monkeypatch.setattr("diskstream.engine.files.io.FileIO", Unclosed)
+    with (
+        pytest.raises(StorageError, match=r"could not close .*/a: Input/output error"),
+        Files().create(tmp_path / "a") as new,
+    ):
+        new.write(b"1")
+        new.sync()
+
+
+@pytest.mark.parametrize("call", ["flock", "close"])
+def test_a_page_that_cannot_be_unlocked_or_closed_goes_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """The error was a plain `OSError`, and what was to be closed behind the page stayed open."""
+    failed: list[str] = []
+    module = fcntl if call == "flock" else os
+    whole = getattr(module, call)
+
+    def failing(fd: int, *operation: int) -> None:
+        name = str(Path(f"/proc/self/fd/{fd}").readlink())
+        if name.endswith("/x/ctl") and operation in ((), (fcntl.LOCK_UN,)):
+            failed.append(name)
+            if call == "close":
+                whole(fd)
+            raise OSError(errno.EIO, "Input/output error")
+        whole(fd, *operation)
+
+    store = diskstream.open(tmp_path / "s", **SMALL)
+    store.stream("x").add({"n": 1})
+    log = log_of(store)
+    with monkeypatch.context() as patched:
+        patched.setattr(module, call, failing)
+        store.close()
+    assert failed
+    assert log.has_let_go
+    with diskstream.open(tmp_path / "s", **SMALL) as again:
+        assert len(again.stream("x")) == 1
+        assert again.recoveries == []
