@@ -5,12 +5,12 @@ import logging
 import os
 import sys
 from io import TextIOWrapper
-from pathlib import Path
+from logging.handlers import WatchedFileHandler
 
 __all__ = ["LogFile"]
 
 
-class LogFile(logging.FileHandler):
+class LogFile(WatchedFileHandler):
     """Appends what is logged to a file, for its owner to write and his group to read.
 
     One that was moved away or removed is made anew under its name before the next line, as Redis does it: what rotates
@@ -23,27 +23,16 @@ class LogFile(logging.FileHandler):
         OSError: it cannot be made or opened.
     """
 
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-
     def _open(self) -> TextIOWrapper:
         os.close(os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o640))
         return super()._open()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Writes a line. Raises nothing: who logs has something else to do."""
-        with contextlib.suppress(OSError):  # where it cannot be made anew, the one of before is as good as any
-            self._follow()
-        super().emit(record)
-
-    def _follow(self) -> None:
-        if self.stream is None:  # closed, or never opened: the line behind this opens it
-            return
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(Path(self.baseFilename).stat(), os.fstat(self.stream.fileno())):
-                return
-        before, self.stream = self.stream, self._open()
-        before.close()
+        try:
+            super().emit(record)
+        except OSError:  # it cannot be made anew: the next line tries again
+            self.handleError(record)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  # logging's name
         """Says a line that could not be written where somebody may see it: logging shows its own stack instead."""

@@ -52,11 +52,16 @@ def test_a_log_that_was_removed_is_made_anew_for_its_owner_and_his_group(log: lo
     assert (tmp_path / "log").stat().st_mode & 0o777 == 0o640
 
 
-def test_where_none_can_be_made_anew_the_old_one_goes_on(log: logging.Logger, tmp_path: Path) -> None:
+def test_where_none_can_be_made_anew_a_line_goes_to_standard_error_and_the_next_one_tries_again(
+    log: logging.Logger, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "log").rename(tmp_path / "log.1")
     (tmp_path / "log").mkdir()
+    log.warning("for somebody")
+    assert capsys.readouterr().err == "for somebody\n"
+    (tmp_path / "log").rmdir()
     log.warning("after")
-    assert (tmp_path / "log.1").read_text() == "after\n"
+    assert (tmp_path / "log").read_text() == "after\n"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no disk that is always full")
