@@ -389,9 +389,11 @@ class Store(Removing, Upkeep):
                     self._logs[name].was_used = False
                     continue
                 held = [self._logs.pop(name)]
+                held[0].is_kept = False
                 if uses(held) == 0 and close_idle(held[0]):
                     closed += 1
                 else:
+                    held[0].is_kept = True
                     self._logs[name] = held[0]  # as one just used
         finally:
             self._mutex.release()
@@ -400,6 +402,7 @@ class Store(Removing, Upkeep):
     def _forget(self, name: bytes, log: StreamLog) -> None:
         """Lets go of a log that is not the stream's any more."""
         with self._mutex:
+            log.is_kept = False
             if self._logs.get(name) is log:
                 del self._logs[name]
             log.abandon()

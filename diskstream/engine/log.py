@@ -65,7 +65,7 @@ class StreamLog:
 
     fault = torn.KeptFault()
     _lets_go = has_let_go = False  # it ends; nothing is open any more
-    is_kept = False  # a store has it, and closes it
+    is_kept = False  # a store has it, and closes it also where it is dropped itself
     _opened: opening.Opened | None = None  # while it is opened
 
     def __init__(
