@@ -136,7 +136,8 @@ def _seal_one(log: StreamLog, view: SegmentView, progress: Progress) -> bool:
     target = names.segment_path(log.directory, view.number, 0)
     source = names.log_path(log.directory, view.number)
     refuse_elsewhere(log.directory, log.page)
-    if is_there(target):
+    was_there = is_there(target)
+    if was_there:
         # What groups did was kept before the sealed file got its name, if it was to be kept.
         name_anew(log.files, target)  # left by who was killed before its name was durable, or failed to make it so
     else:
@@ -155,14 +156,31 @@ def _seal_one(log: StreamLog, view: SegmentView, progress: Progress) -> bool:
         sealer = _sealer(log, view.number, 0)
         _write(log, target, sealer, blocks, progress, times_ms=view.times_ms, successor=view.number + 1)
     log.segments.forget(view.number, 0)
+    try:
+        _check_sealed(log, view, target)
+    except CorruptionError:
+        if not was_there:
+            # Of what it was made from every row was just read and found whole: nobody is to read this in its place.
+            with contextlib.suppress(StorageError):
+                log.files.unlink(target)
+            log.segments.forget(view.number, 0)
+        raise
+    log.files.unlink(source)
+    log.files.sync_dir(log.directory)
+    return True
+
+
+def _check_sealed(log: StreamLog, view: SegmentView, target: Path) -> None:
+    """Reads back what is to stand in the place of a log.
+
+    Raises:
+        CorruptionError: it is not what the log lists.
+    """
     sealed = open_sealed(log.directory, log.native, view)
     if sealed is None or read_back(sealed) != view.entries:
         raise CorruptionError(
             str(target), "sealed segment", 0, f"the {number_of(view.entries, 'entry')} just written", "fewer"
         )
-    log.files.unlink(source)
-    log.files.sync_dir(log.directory)
-    return True
 
 
 def _write(
