@@ -91,8 +91,9 @@ class Options:
             raise ArgumentError(f"seal must be 'background' or 'manual', not {self.seal!r}")
         if self.clock is not None and not callable(self.clock):
             raise ArgumentError(f"clock must be a function that gives milliseconds, not {self.clock!r}")
-        if not isinstance(self.audit, bool):
-            raise ArgumentError(f"audit must be True or False, not {self.audit!r}")
+        for name, flag in (("audit", self.audit), ("decode_responses", self.decode_responses)):
+            if not isinstance(flag, bool):  # as text out of a file of settings, "no" would count as true
+                raise ArgumentError(f"{name} must be True or False, not {flag!r}")
         _check("segment_bytes", self.segment_bytes, 8 << 10, 1 << 30)
         _check("node_max_entries", self.node_max_entries, 1, 65_536)
         _check("node_max_bytes", self.node_max_bytes, 256, 16 << 20)

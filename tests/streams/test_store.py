@@ -145,6 +145,8 @@ def test_open_for_reading_only_it_reads_and_refuses_to_write(tmp_path: Path) -> 
         ({"fsync": "never"}, "fsync must be 'always', 'everysec', 'interval=MS' or 'os', not 'never'"),
         ({"fsync": "interval=0"}, "the interval of fsync must be"),
         ({"fsync": None}, "fsync must be"),
+        ({"audit": "no"}, "audit must be True or False, not 'no'"),
+        ({"decode_responses": "no"}, "decode_responses must be True or False, not 'no'"),
         ({"seal": "never"}, "seal must be 'background' or 'manual'"),
         ({"segment_bytes": 8191}, "segment_bytes must be"),
         ({"segment_bytes": "8192"}, "segment_bytes must be"),
