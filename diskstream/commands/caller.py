@@ -9,7 +9,22 @@ if TYPE_CHECKING:
     from diskstream.commands.waiting import Waiting
     from diskstream.store import Store
 
-__all__ = ["Caller", "Host", "Transaction"]
+__all__ = ["Buffers", "Caller", "Host", "Transaction"]
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """What a server keeps for a client.
+
+    Attributes:
+        fd: the number of its socket.
+        came_bytes: what came and has not run yet: half a command, say.
+        unsent_bytes: replies that it has not read.
+    """
+
+    fd: int = 0
+    came_bytes: int = 0
+    unsent_bytes: int = 0
 
 
 class Host(Protocol):
@@ -20,6 +35,9 @@ class Host(Protocol):
 
     def client(self, number: int) -> "Caller | None":
         """The connected client that has this ID."""
+
+    def buffers(self, caller: "Caller") -> Buffers:
+        """What is kept for a connected client."""
 
     def kill(self, caller: "Caller") -> None:
         """Ends a connection: at once, or behind its reply where it is the one that asked."""

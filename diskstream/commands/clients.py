@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from diskstream.commands.arguments import INT_MAX, Words, as_int, c_text
-from diskstream.commands.caller import Caller, Host
+from diskstream.commands.caller import Buffers, Caller, Host
 from diskstream.commands.failures import SYNTAX, misused
 from diskstream.commands.help import help_lines
 from diskstream.commands.replies import OK, Failure, Map, Raw, Reply
@@ -50,11 +50,13 @@ def _line(client: Caller) -> str:
     flags = ("x" if client.transaction is not None else "") + ("b" if client.waiting is not None else "")
     flags += ("e" if client.no_evict else "") + ("T" if client.no_touch else "")
     queued = -1 if client.transaction is None else len(client.transaction.queue)
+    queued_bytes = 0 if client.transaction is None else client.transaction.size_bytes
+    kept = Buffers() if client.host is None else client.host.buffers(client)
     parts = {
         "id": client.id,
         "addr": client.address,
         "laddr": client.local_address,
-        "fd": 0,
+        "fd": kept.fd,
         "name": client.name.decode("latin-1"),
         "age": max(0, int(now - client.created)) if client.created else 0,
         "idle": max(0, int(now - client.last_used)) if client.last_used else 0,
@@ -65,17 +67,17 @@ def _line(client: Caller) -> str:
         "ssub": 0,
         "multi": queued,
         "watch": len(client.watched),
-        "qbuf": 0,
+        "qbuf": kept.came_bytes,
         "qbuf-free": 0,
         "argv-mem": 0,
-        "multi-mem": 0,
+        "multi-mem": queued_bytes,
         "rbs": 0,
         "rbp": 0,
         "obl": 0,
-        "oll": 0,
-        "omem": 0,
-        "tot-mem": 0,
-        "events": "r",
+        "oll": int(kept.unsent_bytes > 0),  # of one piece, whatever replies it holds
+        "omem": kept.unsent_bytes,
+        "tot-mem": kept.came_bytes + queued_bytes + kept.unsent_bytes,
+        "events": "rw" if kept.unsent_bytes else "r",
         "cmd": client.last_command or "NULL",
         "user": client.user or "(superuser)",
         "redir": -1,

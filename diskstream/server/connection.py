@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from diskstream.commands.caller import Caller
+from diskstream.commands.caller import Buffers, Caller
 from diskstream.commands.replies import Raw, Reply
 from diskstream.commands.wire import AddRun, CommandRun, RequestParser
 from diskstream.server.parts import Parser
@@ -118,6 +118,12 @@ class Connection:
         """Has what comes from now on parsed by this one."""
         self.parser = parser
         self.plain = parser if isinstance(self.sock, socket.socket) and isinstance(parser, RequestParser) else None
+
+    def buffers(self) -> Buffers:
+        """What is kept for it."""
+        commands = sum(len(word) for each in self.pending if isinstance(each, list) for word in each)
+        unsent_bytes = len(self.out) + self.reply_bytes + len(self.only or b"")
+        return Buffers(self.fd, self.parser.buffered_bytes + len(self.backlog) + commands, unsent_bytes)
 
     def held(self) -> bool:
         """Whether its commands must not run now."""

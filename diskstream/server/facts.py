@@ -26,6 +26,7 @@ def _resident_bytes() -> int:
 def facts_of(server: "Server") -> dict[str, dict[str, int | float | str]]:
     """Sections of INFO."""
     counts, connections = server.counts.since(server.counts_before), list(server.loop.connections.values())
+    kept = [each.buffers() for each in connections]
     uptime = int(time.monotonic() - server.started)
     return {
         "server": {
@@ -38,8 +39,8 @@ def facts_of(server: "Server") -> dict[str, dict[str, int | float | str]]:
         "clients": {
             "connected_clients": len(connections),
             "maxclients": server.settings.maxclients,
-            "client_recent_max_input_buffer": max((each.parser.buffered_bytes for each in connections), default=0),
-            "client_recent_max_output_buffer": max((len(each.out) for each in connections), default=0),
+            "client_recent_max_input_buffer": max((each.came_bytes for each in kept), default=0),
+            "client_recent_max_output_buffer": max((each.unsent_bytes for each in kept), default=0),
             "blocked_clients": server.loop.runner.waiters.count,
         },
         "memory": {"used_memory_rss": _resident_bytes()},

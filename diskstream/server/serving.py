@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import FrameType, TracebackType
 from typing import Self
 
-from diskstream.commands.caller import Caller
+from diskstream.commands.caller import Buffers, Caller
 from diskstream.commands.keyspace import Keyspace
 from diskstream.commands.moments import Moment
 from diskstream.errors import DiskstreamError, PoisonedError
@@ -178,6 +178,11 @@ class Server:
 
     def _connection(self, caller: Caller) -> Connection | None:
         return self.loop.by_id.get(caller.id)
+
+    def buffers(self, caller: Caller) -> Buffers:
+        """As `Host.buffers`."""
+        connection = self._connection(caller)
+        return Buffers() if connection is None else connection.buffers()
 
     def kill(self, caller: Caller) -> None:
         """As `Host.kill`."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from diskstream.commands.caller import Caller
+from diskstream.commands.caller import Buffers, Caller
 from diskstream.commands.keyspace import Keyspace
 from diskstream.commands.replies import Raw
 from diskstream.commands.waiting import Waiting
@@ -24,6 +24,9 @@ class Server:
 
     def client(self, number: int) -> Caller | None:
         return next((each for each in self.connected if each.id == number), None)
+
+    def buffers(self, caller: Caller) -> Buffers:
+        return Buffers(fd=10 + caller.id, came_bytes=300, unsent_bytes=5000 if caller.id == 2 else 0)
 
     def kill(self, caller: Caller) -> None:
         self.done.append(("kill", caller.id))
@@ -82,6 +85,23 @@ def test_clients_are_listed(connect: Callable[[], Ours]) -> None:
     assert one.run("CLIENT SETINFO lib-name 'a b'") == Refused(
         b"ERR lib-name cannot contain spaces, newlines or special characters."
     )
+
+
+def test_who_looks_for_a_client_that_takes_memory_finds_it(connect: Callable[[], Ours]) -> None:
+    """All of these were 0 in every line."""
+    one, other = connect(), connect()
+    other.run("MULTI")
+    other.run("XADD orders * item lamp")
+    lines = [
+        dict(part.split("=", 1) for part in line.split(" "))
+        for line in str(one.run("CLIENT LIST"), "ascii").splitlines()
+    ]
+    names = ("fd", "qbuf", "multi-mem", "oll", "omem", "events")
+    queued_bytes = other.caller.transaction.size_bytes if other.caller.transaction else 0
+    assert queued_bytes > len("XADD orders * item lamp") - 4
+    assert [lines[0][name] for name in names] == ["11", "300", "0", "0", "0", "r"]
+    assert [lines[1][name] for name in names] == ["12", "300", str(queued_bytes), "1", "5000", "rw"]
+    assert [int(line["tot-mem"]) for line in lines] == [300, 300 + queued_bytes + 5000]
 
 
 def test_clients_are_killed(connect: Callable[[], Ours], server: Server) -> None:

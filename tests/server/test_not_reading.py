@@ -29,3 +29,19 @@ def test_what_many_short_requests_ask_for_is_not_all_encoded_at_once(tmp_path: P
         assert most < 2 * SOFT_OUT_BYTES
         turns.turn([packed("ECHO", "the last")])
         assert turns.heard[0].count(b"\r\n$") + 1 == count + 1
+
+
+def test_what_is_kept_for_a_client_is_told_to_others(tmp_path: Path) -> None:
+    with Turns(tmp_path / "store", clients=2) as turns:
+        half_of_one = b"*2\r\n$4\r\nECHO\r\n$1000\r\nhalf"
+        turns.turn([packed("SET", "k", "x" * 60_000), half_of_one])
+        (end, _), (first, second) = turns.ends, turns.connections
+        end.send(b"GET k\r\n" * 100)
+        while not first.clogged:
+            turns.server.loop.poke()
+            turns.server.loop.turn()
+        kept, half = turns.server.buffers(first.caller), turns.server.buffers(second.caller)
+        assert kept.unsent_bytes == len(first.out) >= SOFT_OUT_BYTES
+        assert kept.came_bytes > 0
+        assert (half.came_bytes, half.unsent_bytes) == (len(half_of_one), 0)
+        assert (kept.fd, half.fd) == (first.sock.fileno(), second.sock.fileno())
