@@ -441,12 +441,12 @@ class Keyspace(MovingKeys, RemovingKeys, SweepingKeys):
                 self._records.write(gone(at))
         return True
 
-    def count_expiring(self, database: int) -> int:
-        """How many keys of a database have a time of expiry."""
+    def times_to_live_ms(self, database: int) -> list[int]:
+        """How long each key of a database that has a time of expiry is still there."""
         self._records.refresh()
         place, now = self._records.places[database], self.now_ms()
         found = [record for at, record in self._records.all() if at[0] == place]
-        return sum(record.expires is not None and not is_due(record, now) for record in found)
+        return [each.expires - now for each in found if each.expires is not None and not is_due(each, now)]
 
 
 def _rows(changes: Mapping[Key, Record | None]) -> list[Row]:

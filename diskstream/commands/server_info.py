@@ -147,12 +147,13 @@ def _keyspace(caller: Caller) -> Facts:
     found: Facts = {}
     for database in range(DATABASES):
         try:
-            keys, expires = len(caller.keyspace.names(database)), caller.keyspace.count_expiring(database)
+            keys, expires = len(caller.keyspace.names(database)), caller.keyspace.times_to_live_ms(database)
         except (DiskstreamError, OSError) as error:  # of one database: who watches a server is told all the rest
             found[f"db{database}_fault"] = " ".join(str(error).split())
             continue
         if keys:
-            found[f"db{database}"] = f"keys={keys},expires={expires},avg_ttl=0,subexpiry=0"
+            average_ms = sum(expires) // len(expires) if expires else 0
+            found[f"db{database}"] = f"keys={keys},expires={len(expires)},avg_ttl={average_ms},subexpiry=0"
     return found
 
 

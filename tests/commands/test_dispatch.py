@@ -14,6 +14,7 @@ from diskstream.commands.replies import NIL_ARRAY, Map, Raw
 from diskstream.commands.statistics import MAX_CODES, Statistics
 from diskstream.commands.table import Command, table_of
 from diskstream.commands.waiting import Waiting
+from tests.commands.conftest import Clock
 from tests.commands.world import Ours, Refused
 
 
@@ -104,8 +105,17 @@ def test_info_by_sections(ours: Ours) -> None:
     ]
     assert "# Commandstats" in ours.run("INFO all").decode()
     assert ours.run("INFO nosuch") == b""
-    assert ours.run("INFO keyspace") == b"# Keyspace\r\ndb0:keys=1,expires=1,avg_ttl=0,subexpiry=0\r\n"
+    assert ours.run("INFO keyspace") == b"# Keyspace\r\ndb0:keys=1,expires=1,avg_ttl=100000,subexpiry=0\r\n"
     assert info(ours, "clients replication").keys() >= {"blocked_clients", "total_blocking_keys", "role"}
+
+
+def test_info_tells_how_long_what_expires_is_still_there_on_average(ours: Ours, clock: Clock) -> None:
+    for line in ("XADD a 1-1 f v", "SET b 1", "SET stays 1", "PEXPIRE a 1000", "PEXPIRE b 4000"):
+        ours.run(line)
+    clock.now += 300
+    assert info(ours)["db0"] == "keys=3,expires=2,avg_ttl=2200,subexpiry=0"
+    clock.now += 1000
+    assert info(ours)["db0"] == "keys=2,expires=1,avg_ttl=2700,subexpiry=0"
 
 
 @pytest.mark.usefixtures("no_keepers")  # which find the files gone, and closing would say so
