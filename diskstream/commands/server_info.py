@@ -21,7 +21,18 @@ __all__ = ["COMMANDS", "REDIS_VERSION"]
 REDIS_VERSION = "8.8.0"
 
 Facts = dict[str, int | float | str]
-_DEFAULT = ("server", "clients", "memory", "persistence", "stats", "replication", "cpu", "errorstats", "keyspace")
+_DEFAULT = (
+    "server",
+    "clients",
+    "memory",
+    "persistence",
+    "stats",
+    "replication",
+    "cpu",
+    "errorstats",
+    "cluster",
+    "keyspace",
+)
 _ALL = (*_DEFAULT[:7], "commandstats", *_DEFAULT[7:])
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss
 
@@ -81,6 +92,7 @@ def _memory(caller: Caller) -> Facts:
         "used_memory_rss": used,
         "used_memory_peak": max(peak, used),
         "used_memory_peak_human": f"{max(peak, used) / (1 << 20):.2f}M",
+        "total_system_memory": os.sysconf("SC_PHYS_PAGES") * resource.getpagesize(),
         "maxmemory": caller.keyspace.settings["maxmemory"],
         "maxmemory_policy": caller.keyspace.settings["maxmemory-policy"],
         "mem_allocator": "system",
@@ -143,6 +155,10 @@ def _error_statistics(caller: Caller) -> Facts:
     return {f"errorstat_{code}": f"count={count}" for code, count in sorted(caller.keyspace.statistics.errors.items())}
 
 
+def _cluster(_caller: Caller) -> Facts:
+    return {"cluster_enabled": 0}  # what asks goes on as with a single server
+
+
 def _keyspace(caller: Caller) -> Facts:
     found: Facts = {}
     for database in range(DATABASES):
@@ -167,6 +183,7 @@ _SECTIONS = {
     "cpu": _cpu,
     "commandstats": _command_statistics,
     "errorstats": _error_statistics,
+    "cluster": _cluster,
     "keyspace": _keyspace,
 }
 _TITLES = {"cpu": "CPU"}

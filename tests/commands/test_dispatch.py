@@ -101,12 +101,16 @@ def test_info_by_sections(ours: Ours) -> None:
         "Replication",
         "CPU",
         "Errorstats",
+        "Cluster",
         "Keyspace",
     ]
     assert "# Commandstats" in ours.run("INFO all").decode()
     assert ours.run("INFO nosuch") == b""
     assert ours.run("INFO keyspace") == b"# Keyspace\r\ndb0:keys=1,expires=1,avg_ttl=100000,subexpiry=0\r\n"
     assert info(ours, "clients replication").keys() >= {"blocked_clients", "total_blocking_keys", "role"}
+    assert info(ours, "cluster") == {"cluster_enabled": "0"}
+    memory = info(ours, "memory")
+    assert int(memory["total_system_memory"]) > int(memory["used_memory_peak"]) >= int(memory["used_memory"]) > 0
 
 
 def test_info_tells_how_long_what_expires_is_still_there_on_average(ours: Ours, clock: Clock) -> None:
