@@ -32,6 +32,13 @@ def told(delivery: Delivery) -> tuple[object, ...]:
     return delivery.id, delivery.pairs, delivery.gone, delivery.idle_ms, delivery.deliveries
 
 
+def test_it_is_shown_with_what_the_pending_entries_list_says(deliveries: list[Delivery]) -> None:
+    """It was shown as the entry alone: who looked into a consumer saw neither a second delivery nor one that is gone."""
+    first, gone, _ = deliveries
+    assert repr(first) == f"Delivery('1-0', {first.fields!r}, deliveries=1, idle_ms={first.idle_ms})"
+    assert repr(gone) == f"Delivery('2-0', {{}}, deliveries=1, idle_ms={gone.idle_ms}, gone=True)"
+
+
 def test_pickled_it_says_what_it_said(deliveries: list[Delivery]) -> None:
     for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
         back = pickle.loads(pickle.dumps(deliveries, protocol))

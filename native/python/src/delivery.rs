@@ -72,6 +72,12 @@ impl Delivery {
         Ok(count > 0)
     }
 
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        let (inner, shown) = (slf.get(), slf.as_super().get().shown(slf.py())?);
+        let gone = if inner.gone { ", gone=True" } else { "" };
+        Ok(format!("Delivery({shown}, deliveries={}, idle_ms={}{gone})", inner.deliveries, inner.idle_ms))
+    }
+
     /// Without the group, which is of an open store: that goes to no other process.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let (py, inner, entry) = (slf.py(), slf.get(), slf.as_super().get());

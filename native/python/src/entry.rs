@@ -100,6 +100,16 @@ impl Entry {
         }
         Ok(bytes_of(py, bytes)?.into_any())
     }
+
+    /// ID and fields for people, so it never fails: what is no UTF-8 is shown as the bytes that it is.
+    pub fn shown(&self, py: Python<'_>) -> PyResult<String> {
+        let shown = |bytes| self.present(py, bytes).unwrap_or_else(|_| PyBytes::new(py, bytes).into_any());
+        let dict = PyDict::new(py);
+        for (name, value) in self.all_pairs() {
+            dict.set_item(shown(name), shown(value))?;
+        }
+        Ok(format!("'{}', {}", self.key(), dict.repr()?))
+    }
 }
 
 #[pymethods]
@@ -175,14 +185,8 @@ impl Entry {
         id.ms.rotate_left(32) ^ id.seq
     }
 
-    /// For people, so it never fails: what is no UTF-8 is shown as the bytes that it is.
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let shown = |bytes| self.present(py, bytes).unwrap_or_else(|_| PyBytes::new(py, bytes).into_any());
-        let dict = PyDict::new(py);
-        for (name, value) in self.all_pairs() {
-            dict.set_item(shown(name), shown(value))?;
-        }
-        Ok(format!("Entry('{}', {})", self.key(), dict.repr()?))
+        Ok(format!("Entry({})", self.shown(py)?))
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
