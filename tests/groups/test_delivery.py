@@ -33,7 +33,7 @@ def told(delivery: Delivery) -> tuple[object, ...]:
 
 
 def test_it_is_shown_with_what_the_pending_entries_list_says(deliveries: list[Delivery]) -> None:
-    """It was shown as the entry alone: who looked into a consumer saw neither a second delivery nor one that is gone."""
+    """It was shown as the entry alone: nobody saw that it was delivered again, or that the entry is gone."""
     first, gone, _ = deliveries
     assert repr(first) == f"Delivery('1-0', {first.fields!r}, deliveries=1, idle_ms={first.idle_ms})"
     assert repr(gone) == f"Delivery('2-0', {{}}, deliveries=1, idle_ms={gone.idle_ms}, gone=True)"
