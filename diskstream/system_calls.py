@@ -1,7 +1,7 @@
 """For the layers above: system calls whose errors are of our own tree, and files that are no pipes or devices."""
 
 from diskstream.engine.belonging import give, give_folder
-from diskstream.engine.descriptors import are_short, means_are_short, tried_again
+from diskstream.engine.descriptors import means_are_short, tried_again
 from diskstream.engine.durable_folders import make_folders
 from diskstream.engine.files import open_regular, read_small, reading, wrapped
 from diskstream.engine.locks import exclusively, lock_now
@@ -19,7 +19,6 @@ from diskstream.engine.looks import (
 
 __all__ = [
     "all_below",
-    "are_short",
     "children",
     "exclusively",
     "followed",

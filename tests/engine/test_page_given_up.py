@@ -130,3 +130,18 @@ def test_who_is_about_to_lock_a_stream_that_is_closed_just_then_looks_it_up_agai
         assert log.page.closed
         assert log_of(store) is not log
         assert [entry["n"] for entry in stream.range()] == [b"3"]
+
+
+@pytest.mark.parametrize("fsync", ["os", "always"])
+def test_an_append_or_a_flush_that_comes_too_late_for_a_lock_changes_nothing(tmp_path: Path, fsync: str) -> None:
+    """Between the look whether the log is closed and the lock: under `always` both are taken without Python's."""
+    with diskstream.open(tmp_path / "s", fsync=fsync) as store:
+        store.stream("x").add({"n": "1"})
+        log = log_of(store)
+        written = log.ctl.written
+        log.page.close()
+        with pytest.raises(StreamMoved):
+            log.native.add({"n": "2"}, None, None, fsync == "always", False, None)
+        assert log.ctl.written == written
+        store._forget(b"x", log)
+        assert [entry["n"] for entry in store.stream("x").range()] == [b"1"]
