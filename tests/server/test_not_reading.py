@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from diskstream.commands.caller import Buffers
 from diskstream.server.connection import SOFT_OUT_BYTES
 from tests.server.client import packed
 from tests.server.turns import Turns
@@ -45,3 +46,19 @@ def test_what_is_kept_for_a_client_is_told_to_others(tmp_path: Path) -> None:
         assert kept.came_bytes > 0
         assert (half.came_bytes, half.unsent_bytes) == (len(half_of_one), 0)
         assert (kept.fd, half.fd) == (first.sock.fileno(), second.sock.fileno())
+
+
+def test_what_is_kept_counts_wherever_it_waits(tmp_path: Path) -> None:
+    with Turns(tmp_path / "store") as turns:
+        (connection,) = turns.connections
+        connection.pending.append([b"ECHO", b"later"])
+        connection.backlog += b"behind"
+        connection.only = b"+first\r\n"
+        expected = Buffers(connection.fd, len(b"ECHO" + b"later" + b"behind"), len(b"+first\r\n"))
+        assert connection.buffers() == expected
+        connection.give(None)
+        assert connection.buffers() == expected
+        connection.encode()
+        assert connection.buffers().unsent_bytes == len(connection.out) > len(b"+first\r\n")
+        connection.pending.clear()
+        connection.backlog.clear()
