@@ -8,7 +8,7 @@ import pytest
 import diskstream
 from diskstream import ClosedError
 from diskstream.engine.files import Files
-from diskstream.engine.log import StreamLog
+from diskstream.engine.log import CLOSED, StreamLog
 from diskstream.engine.moved import ForkedError, GivenUpError, StreamMoved
 from diskstream.engine.page import APPEND, FLUSH, MAINTENANCE, Page
 from tests.engine.children import child
@@ -133,8 +133,8 @@ def test_who_is_about_to_lock_a_stream_that_is_closed_just_then_looks_it_up_agai
 
 
 @pytest.mark.parametrize("fsync", ["os", "always"])
-def test_an_append_or_a_flush_that_comes_too_late_for_a_lock_changes_nothing(tmp_path: Path, fsync: str) -> None:
-    """Between the look whether the log is closed and the lock: under `always` both are taken without Python's."""
+def test_an_append_that_comes_too_late_for_a_lock_changes_nothing(tmp_path: Path, fsync: str) -> None:
+    """Between the look whether the log is closed and the lock: under `always` it is taken without Python's."""
     with diskstream.open(tmp_path / "s", fsync=fsync) as store:
         store.stream("x").add({"n": "1"})
         log = log_of(store)
@@ -145,3 +145,14 @@ def test_an_append_or_a_flush_that_comes_too_late_for_a_lock_changes_nothing(tmp
         assert log.ctl.written == written
         store._forget(b"x", log)
         assert [entry["n"] for entry in store.stream("x").range()] == [b"1"]
+
+
+def test_a_flush_that_comes_too_late_for_its_lock_flushes_nothing(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "s", fsync="os") as store:
+        store.stream("x").add({"n": "1"})
+        log = log_of(store)
+        assert log.ctl.durable != log.ctl.written
+        log.page.close()
+        assert log.native.flush() == CLOSED
+        assert log.ctl.durable != log.ctl.written
+        store._forget(b"x", log)
